@@ -1,0 +1,82 @@
+package durable
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+func (c *memoryConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcome) (Settled, error) {
+	m := c.m
+	if err := m.ready(ctx, "settle"); err != nil {
+		return Settled{}, err
+	}
+	if n == 0 {
+		return Settled{}, m.misuse("settle", "numbers start at 1")
+	}
+	for i := range outcomes {
+		switch outcomes[i].Verdict {
+		case Done, Retry, Snooze, Dead, Release:
+		default:
+			return Settled{}, m.misuse("settle", fmt.Sprintf("outcome %d has the unknown verdict %q", i, outcomes[i].Verdict))
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, err := m.sender(c.id)
+	if err != nil {
+		return Settled{}, m.because("settle", err)
+	}
+	known, err := s.settle.known(n)
+	if err != nil {
+		return Settled{}, m.because("settle", err)
+	}
+	if !known {
+		now := time.Now()
+		answer := Settled{Codes: make([]Code, len(outcomes)), Gap: n > s.settle.n+1}
+		for i := range outcomes {
+			answer.Codes[i] = m.settle(&outcomes[i], now)
+		}
+		answer.Trimmed = m.trim()
+		s.settle.n, s.settle.answer = n, answer
+	}
+	answer := s.settle.answer
+	answer.Codes = slices.Clone(answer.Codes)
+	return answer, nil
+}
+
+// settle applies one outcome, if its token is the job's.
+func (m *Memory) settle(o *Outcome, now time.Time) Code {
+	j := m.jobs[o.ID]
+	if j == nil {
+		return CodeGone
+	}
+	if j.token == "" || j.token != o.Token {
+		return CodeStale
+	}
+	m.take(j.owner, j)
+	switch o.Verdict {
+	case Done:
+		m.counters.completed++
+		delete(m.jobs, j.id)
+	case Retry:
+		j.attempts++
+		if j.attempts >= o.MaxAttempts {
+			m.bury(j, o.Reason)
+			return CodeDead
+		}
+		j.reason = o.Reason
+		m.counters.retried++
+		m.later(j, now.Add(o.Delay))
+	case Snooze:
+		m.counters.snoozed++
+		m.later(j, now.Add(o.Delay))
+	case Dead:
+		m.bury(j, o.Reason)
+	case Release:
+		m.counters.released++
+		m.first(j)
+	}
+	return CodeOK
+}
