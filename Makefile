@@ -1,0 +1,52 @@
+# `make test` is all it takes; `make help` lists the rest.
+
+.DEFAULT_GOAL := help
+
+## test: everything, with the race detector; installs a Redis where there is none
+.PHONY: test
+test:
+	@.ci/need cc redis
+	go test -race -count=1 ./...
+
+## cover: the tests again, with a coverage profile in cover.out
+.PHONY: cover
+cover:
+	@.ci/need redis
+	go test -count=1 -coverpkg=./... -coverprofile=cover.out ./...
+	go tool cover -func=cover.out | tail -n 1
+
+## bench: every benchmark, with allocations
+.PHONY: bench
+bench:
+	@.ci/need redis
+	go test -run='^$$' -bench=. -benchmem ./...
+
+## lint: golangci-lint in the pinned version, formatting and import rules included
+.PHONY: lint
+lint:
+	@lint=$$(.ci/need lint) && "$$lint" run ./...
+
+## fmt: rewrite the files the way lint wants them
+.PHONY: fmt
+fmt:
+	@lint=$$(.ci/need lint) && "$$lint" fmt ./...
+
+## redis: install redis-server where there is none, as test does
+.PHONY: redis
+redis:
+	@.ci/need redis
+
+## quickstart: the first example, against REDIS_URL or an embedded server
+.PHONY: quickstart
+quickstart:
+	go run ./examples/quickstart
+
+## ci: all that must pass before a change lands
+.PHONY: ci
+ci:
+	.ci/run
+
+## help: this list
+.PHONY: help
+help:
+	@sed -n 's/^## \([a-z]*\): /\1	/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
