@@ -1,0 +1,33 @@
+package policy
+
+import "time"
+
+// Snapshot is the state of the front at one instant, for a Func to decide from.
+type Snapshot struct {
+	// Length is the number of slots that are held, of Capacity. A slot is held from
+	// accept until the job is durable or has ended.
+	Length, Capacity int
+	// Bytes is the payload of the held slots, of ByteCapacity; ByteCapacity is 0 when the
+	// front is not bounded by bytes.
+	Bytes, ByteCapacity int64
+	// Waiting is the number of callers that wait for a slot.
+	Waiting int
+	// Size is the payload of the incoming job in bytes.
+	Size int64
+
+	// HeadSojourn is how long jobs stay before they are taken towards the durable side:
+	// the last taken job's wait, or the time since that take if it is longer. If the front
+	// has been empty since, it is SinceEmpty.
+	HeadSojourn time.Duration
+	// MinSojourn is the smallest wait of the jobs taken in the last 100 ms; if none was
+	// taken, the time since the last take, or since the front was last empty.
+	MinSojourn time.Duration
+	// SinceEmpty is how long the front has held at least one slot without a break.
+	SinceEmpty time.Duration
+
+	// DrainRate is how many slots per second are given back while any are held;
+	// 0 when nothing has been given back yet.
+	DrainRate float64
+	// Backlog is the share of the durable bound that is in use, 0 to 1; 0 when unknown.
+	Backlog float64
+}
