@@ -1,0 +1,112 @@
+package local
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/policy"
+)
+
+// stopwatch counts the time while it runs.
+type stopwatch struct {
+	running bool
+	since   time.Duration // it runs, if it does
+	before  time.Duration // counted until then
+}
+
+func (w *stopwatch) run(now time.Duration) { w.running, w.since = true, now }
+
+func (w *stopwatch) halt(now time.Duration) {
+	w.before = w.at(now)
+	w.running = false
+}
+
+// at is the time counted. Clocks are read before the mutex is taken, so now may lie a little
+// before since.
+func (w *stopwatch) at(now time.Duration) time.Duration {
+	if !w.running {
+		return w.before
+	}
+	return w.before + w.lap(now)
+}
+
+// lap is how long it has been running, 0 if it is not.
+func (w *stopwatch) lap(now time.Duration) time.Duration {
+	if !w.running {
+		return 0
+	}
+	return max(now-w.since, 0)
+}
+
+// drainMemory is the time constant by which old releases are forgotten.
+const drainMemory = 2 * time.Second
+
+// drainRate estimates how many slots are given back per second of busy time: the mean of
+// the rate over time, the past weighing exponentially less. Each stretch between two
+// releases counts with its own rate, the slots released at its end divided by its
+// length, so that a regular drain is met exactly at any speed, the first release
+// included. Times are busy time, so that idleness is no slowness.
+type drainRate struct {
+	slots   float64 // weighted integral of the rate
+	seconds float64 // weighted integral of the time
+	last    time.Duration
+}
+
+// add notes that n slots were given back.
+func (r *drainRate) add(n int, busy time.Duration) {
+	// Releases at one instant happen, above all in a synctest bubble.
+	stretch := max(busy-r.last, time.Nanosecond)
+	keep, weight := r.decay(stretch)
+	r.slots = r.slots*keep + float64(n)*weight/stretch.Seconds()
+	r.seconds = r.seconds*keep + weight
+	r.last = max(r.last, busy)
+}
+
+// perSecond is the estimate, 0 if there has been no release. While the current stretch is
+// shorter than usual it tells nothing. Once it is longer it counts as if it ended
+// now with one release: a drain that stopped looks slower and slower, but is never
+// taken for slower than one slot in the time since it stopped; it may merely be slow.
+func (r *drainRate) perSecond(busy time.Duration) float64 {
+	if r.seconds == 0 {
+		return 0
+	}
+	rate := r.slots / r.seconds
+	stretch := busy - r.last
+	if stretch <= 0 {
+		return rate
+	}
+	keep, weight := r.decay(stretch)
+	return min(rate, (r.slots*keep+weight/stretch.Seconds())/(r.seconds*keep+weight))
+}
+
+// decay tells how much weight the past keeps over a stretch of time, and the weight of
+// the stretch, in seconds.
+func (*drainRate) decay(stretch time.Duration) (keep, weight float64) {
+	x := -stretch.Seconds() / drainMemory.Seconds()
+	return math.Exp(x), -math.Expm1(x) * drainMemory.Seconds()
+}
+
+// shortestRetry is the shortest RetryAfter that is not 0.
+const shortestRetry = time.Millisecond
+
+// retryAfter estimates when all that stands before a newcomer will have been let through.
+// It is spread by a tenth, so that those refused together do not come back together. mu is
+// held.
+func (f *Front[T]) retryAfter(reason policy.Reason, now time.Duration) time.Duration {
+	switch reason {
+	case policy.ReasonClosed, policy.ReasonTooLarge, policy.ReasonInvalid, policy.ReasonCancelled:
+		return 0 // trying again is of no use, or not a matter of room
+	case policy.ReasonUnusable:
+		return f.maxRetryAfter // nothing drains
+	}
+	rate := f.drain.perSecond(f.busy.at(now))
+	if rate == 0 {
+		return f.maxRetryAfter
+	}
+	seconds := float64(f.held+f.waiters.n) / rate * (0.9 + 0.2*rand.Float64())
+	if seconds >= f.maxRetryAfter.Seconds() {
+		return f.maxRetryAfter
+	}
+	return min(max(time.Duration(seconds*float64(time.Second)), shortestRetry), f.maxRetryAfter)
+}

@@ -1,0 +1,355 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/seed-9dec4fca/weir/policy"
+)
+
+// Defaults of FrontOptions.
+const (
+	DefaultCapacity      = 1024
+	DefaultMaxRetryAfter = 30 * time.Second
+)
+
+// FrontOptions configures a Front. Zero fields mean the default, negative ones are refused.
+type FrontOptions[T any] struct {
+	// Capacity is how many slots there are, one per job; 1024.
+	Capacity int
+	// Bytes bounds the payload of all held slots together; 0: not bounded by bytes.
+	Bytes int64
+	// Policy is for calls that give the zero Policy; policy.Reject().
+	Policy policy.Policy
+	// MaxRetryAfter is the longest RetryAfter of a rejection, and the one that is given
+	// while nothing is known about the drain rate; 30 s.
+	MaxRetryAfter time.Duration
+	// Evicted is told of each job that DropOldest displaced, by the Admit call that
+	// displaced it, before that returns and while no lock is held; nil: nobody is told.
+	Evicted func(job T)
+	// Backlog is asked for the share of the durable bound that is in use, 0 to 1, while
+	// no lock is held; nil: 0.
+	Backlog func() float64
+}
+
+func (o *FrontOptions[T]) validate() error {
+	switch {
+	case o.Capacity < 0:
+		return fmt.Errorf("local: FrontOptions.Capacity is negative: %d", o.Capacity)
+	case o.Bytes < 0:
+		return fmt.Errorf("local: FrontOptions.Bytes is negative: %d", o.Bytes)
+	case o.MaxRetryAfter < 0:
+		return fmt.Errorf("local: FrontOptions.MaxRetryAfter is negative: %v", o.MaxRetryAfter)
+	}
+	if err := o.Policy.Validate(); err != nil {
+		return fmt.Errorf("local: FrontOptions.Policy: %w", err)
+	}
+	return nil
+}
+
+// Front is the bounded place where accepted jobs are until they are durable. A job
+// takes a slot when it is admitted and gives it back at Release, wherever it is in between.
+//
+// Every method is safe for concurrent use, except that Take belongs to one goroutine.
+type Front[T any] struct {
+	capacity      int
+	byteCapacity  int64 // 0: not bounded by bytes
+	fallback      policy.Policy
+	maxRetryAfter time.Duration
+	evictedFn     func(T)
+	backlogFn     func() float64
+	start         time.Time // all times below are since then
+
+	// jobs is the hand-over: admitted jobs in the order of admission. It is never closed.
+	// Sends happen under mu and never block, because it has room for every slot there is.
+	// Receives happen under mu too, except the one by which Take waits for a first job.
+	jobs chan Slot[T]
+
+	// mu guards all that follows, and every decision on a slot is made under it.
+	//
+	// Order. A job is sent to jobs in the critical section that admits it, also a waiting
+	// caller's: whoever frees the room sends the job and only then wakes the caller. So the
+	// order of admission is the order in jobs. A newcomer is admitted only if nobody
+	// waits, and waiters are admitted from the first on, until one does not fit: nobody is
+	// overtaken. The first one fits or not for two reasons only, room and being first;
+	// grant runs wherever either changes: Release, an eviction with something left over, the first
+	// waiter leaving.
+	//
+	// Races. A waiter is admitted by being taken off the list, and gives up by taking
+	// itself off it; Close takes all of them off. Whoever finds it on the list wins.
+	//
+	// Eviction. queued and queuedBytes count what is admitted and not taken: what is in ahead
+	// and jobs, and the one job that Take may just have received without mu. Only on account
+	// of that one can an eviction that looks possible fail. Then what it had pulled out goes
+	// to ahead, and Take, which is about to lock mu, puts its job in ahead too, in its place,
+	// and takes from there: the order is kept. ahead is never left filled while Take waits on
+	// jobs: Take looks at ahead under mu before it waits, and it is awake in the only case
+	// in which an eviction fills it later.
+	mu          sync.Mutex
+	held        int                 // slots
+	bytes       int64               // their payload
+	weights     *semaphore.Weighted // the same as a bound; nil: none. TryAcquire only, waiters are ours
+	highWater   int                 // of held
+	queued      int
+	queuedBytes int64
+	ahead       []Slot[T] // received from jobs, not taken; in order, and older than all in jobs
+	admissions  uint64    // so far; numbers the slots
+	waiters     waiters[T]
+	barriers    barriers
+	closed      *policy.Rejection // once closed, what everybody gets
+	counts      counts
+	busy        stopwatch // runs while held > 0
+	drain       drainRate
+	sojourns    sojourns
+}
+
+// NewFront makes an empty front. It starts no goroutine.
+func NewFront[T any](o *FrontOptions[T]) (*Front[T], error) {
+	if o == nil {
+		o = &FrontOptions[T]{}
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	f := &Front[T]{
+		capacity:      o.Capacity,
+		byteCapacity:  o.Bytes,
+		fallback:      o.Policy,
+		maxRetryAfter: o.MaxRetryAfter,
+		evictedFn:     o.Evicted,
+		backlogFn:     o.Backlog,
+		start:         time.Now(),
+	}
+	if f.capacity == 0 {
+		f.capacity = DefaultCapacity
+	}
+	if f.byteCapacity > 0 {
+		f.weights = semaphore.NewWeighted(f.byteCapacity)
+	}
+	if f.fallback.IsZero() {
+		f.fallback = policy.Reject()
+	}
+	if f.maxRetryAfter == 0 {
+		f.maxRetryAfter = DefaultMaxRetryAfter
+	}
+	f.jobs = make(chan Slot[T], f.capacity)
+	return f, nil
+}
+
+// now is monotonic, and follows the clock of a synctest bubble.
+func (f *Front[T]) now() time.Duration { return time.Since(f.start) }
+
+// Admit asks for a slot for a job whose payload has that size in bytes. What happens
+// when there is none is up to p; it blocks only for policy.Wait, and ends by the context's
+// deadline. The context bounds this call, never the job.
+//
+//   - true, nil: the job holds a slot and is on its way to Take
+//   - false, nil: discarded, as policy.DropIncoming wants it
+//   - false, a *policy.Rejection: refused; the caller keeps the job
+//
+// A context that has ended admits nothing. If a slot is granted to a waiting call while
+// its context ends, exactly one of the two holds.
+func (f *Front[T]) Admit(ctx context.Context, job T, size int64, p policy.Policy) (accepted bool, err error) {
+	began := f.now()
+	p, err = f.plan(p, size, began)
+	if err == nil && size < 0 {
+		err = fmt.Errorf("local: Admit: size is negative: %d", size)
+	}
+	deadline := time.Duration(math.MaxInt64) // the context's, on our clock
+	if err == nil && p.Kind() == policy.KindWait {
+		if d, ok := ctx.Deadline(); ok {
+			deadline = d.Sub(f.start)
+		} else if p.Max() == 0 {
+			err = errors.New("local: Admit: a wait needs a deadline: give Wait a maximum or the context a deadline")
+		}
+	}
+	if err != nil {
+		return false, f.Refuse(policy.ReasonInvalid, policy.StageFront, err)
+	}
+	if ctx.Err() != nil {
+		reason, cause := contextReason(ctx)
+		return false, f.Refuse(reason, policy.StageFront, cause)
+	}
+
+	f.mu.Lock()
+	f.counts.submitted++
+	switch {
+	case f.closed != nil:
+		f.counts.rejected[policy.ReasonClosed]++
+		f.mu.Unlock()
+		return false, f.closed
+	case f.byteCapacity > 0 && size > f.byteCapacity:
+		return false, f.refuseAndUnlock(policy.ReasonTooLarge, policy.StageFront, began, began, nil)
+	case p.Kind() == policy.KindShed:
+		return false, f.refuseAndUnlock(policy.ReasonShed, policy.StageFront, began, began, nil)
+	case f.waiters.first == nil && f.reserve(size, began):
+		f.enter(job, size, began)
+		f.mu.Unlock()
+		return true, nil
+	}
+	switch p.Kind() {
+	case policy.KindDropIncoming:
+		f.counts.dropped++
+		f.mu.Unlock()
+		return false, nil
+	case policy.KindDropOldest:
+		return f.displaceAndUnlock(job, size, began)
+	case policy.KindWait:
+		return f.waitAndUnlock(ctx, job, size, p.Max(), deadline, began)
+	}
+	return false, f.refuseAndUnlock(policy.ReasonFull, policy.StageFront, began, began, nil)
+}
+
+// plan turns p into a plain policy: the default for the zero value, the decision of a Func.
+func (f *Front[T]) plan(p policy.Policy, size int64, now time.Duration) (policy.Policy, error) {
+	if p.IsZero() {
+		p = f.fallback
+	}
+	if p.Kind() != policy.KindFunc {
+		return p, p.Validate()
+	}
+	if err := p.Validate(); err != nil {
+		return p, err
+	}
+	// decide runs without mu: it is foreign code, and may panic.
+	p, err := p.Plan(f.snapshot(size, now))
+	if err != nil || !p.IsZero() {
+		return p, err
+	}
+	if f.fallback.Kind() == policy.KindFunc {
+		return p, errors.New("local: Admit: decide returned the zero Policy, and the default policy is a Func too")
+	}
+	return f.fallback, nil
+}
+
+// reserve takes a slot of that size, if it fits. mu is held.
+func (f *Front[T]) reserve(size int64, now time.Duration) bool {
+	if f.held >= f.capacity || f.weights != nil && !f.weights.TryAcquire(size) {
+		return false
+	}
+	if f.held == 0 {
+		f.busy.run(now)
+	}
+	f.held++
+	f.bytes += size
+	f.highWater = max(f.highWater, f.held)
+	return true
+}
+
+// enter puts a job that has a slot on its way. mu is held.
+func (f *Front[T]) enter(job T, size int64, now time.Duration) {
+	f.admissions++
+	f.counts.accepted++
+	f.queued++
+	f.queuedBytes += size
+	f.jobs <- Slot[T]{Job: job, size: size, number: f.admissions, admitted: now}
+}
+
+// displaceAndUnlock admits a job in the place of the oldest queued ones. mu is held, and
+// released.
+func (f *Front[T]) displaceAndUnlock(job T, size int64, now time.Duration) (bool, error) {
+	// What the evicted must make up for. While somebody waits, free room is spoken for.
+	slots, bytes := 1, int64(0)
+	if f.weights != nil {
+		bytes = size
+	}
+	if f.waiters.first == nil {
+		slots -= f.capacity - f.held
+		if f.weights != nil {
+			bytes -= f.byteCapacity - f.bytes
+		}
+	}
+	var room []Slot[T]
+	var roomBytes int64
+	if slots <= f.queued && bytes <= f.queuedBytes {
+		room = make([]Slot[T], 0, 1)
+		for len(room) < slots || roomBytes < bytes {
+			s, ok := f.pop()
+			if !ok { // Take has just received one: see mu
+				f.unpop(room)
+				room = nil
+				break
+			}
+			room = append(room, s)
+			roomBytes += s.size
+		}
+	}
+	if len(room) == 0 {
+		return false, f.refuseAndUnlock(policy.ReasonFull, policy.StageFront, now, now, nil)
+	}
+	for _, s := range room {
+		f.leave(s)
+	}
+	if f.weights != nil && !f.weights.TryAcquire(size) {
+		panic("local: evicted jobs did not make the room they had")
+	}
+	f.bytes += size
+	f.held += 1 - len(room) // in one step: the front has not been empty in between
+	f.counts.evicted += int64(len(room))
+	f.enter(job, size, now)
+	f.grant(now)
+	f.mu.Unlock()
+	if f.evictedFn != nil {
+		for _, s := range room {
+			f.evictedFn(s.Job)
+		}
+	}
+	return true, nil
+}
+
+// Refuse counts a call that the caller of the front refuses by itself, and returns the
+// rejection for it, with the front's numbers filled in. It does not block.
+func (f *Front[T]) Refuse(reason policy.Reason, stage policy.Stage, cause error) *policy.Rejection {
+	now := f.now()
+	f.mu.Lock()
+	f.counts.submitted++
+	return f.refuseAndUnlock(reason, stage, now, now, cause)
+}
+
+// refuseAndUnlock counts a rejection and describes it. mu is held, and released.
+func (f *Front[T]) refuseAndUnlock(reason policy.Reason, stage policy.Stage, began, now time.Duration, cause error) *policy.Rejection {
+	f.counts.rejected[reason]++
+	held, bytes, wait := f.held, f.bytes, f.retryAfter(reason, now)
+	f.mu.Unlock()
+	return &policy.Rejection{ // the one allocation, and not under mu
+		Reason:       reason,
+		Stage:        stage,
+		Depth:        held,
+		Capacity:     f.capacity,
+		Bytes:        bytes,
+		ByteCapacity: f.byteCapacity,
+		Waited:       max(now-began, 0),
+		RetryAfter:   wait,
+		Cause:        cause,
+	}
+}
+
+// Close refuses every call from now on, and those that wait: they all get the same
+// rejection, which matches policy.ErrClosed. What has been admitted stays and can be taken.
+// It does not block and is idempotent.
+func (f *Front[T]) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed != nil {
+		return
+	}
+	f.closed = &policy.Rejection{
+		Reason:       policy.ReasonClosed,
+		Stage:        policy.StageFront,
+		Depth:        f.held,
+		Capacity:     f.capacity,
+		Bytes:        f.bytes,
+		ByteCapacity: f.byteCapacity,
+	}
+	for w := f.waiters.first; w != nil; w = f.waiters.first {
+		f.waiters.remove(w)
+		f.counts.rejected[policy.ReasonClosed]++
+		w.wake(f.closed)
+	}
+}

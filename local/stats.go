@@ -1,0 +1,114 @@
+package local
+
+import (
+	"time"
+
+	"github.com/seed-9dec4fca/weir/policy"
+)
+
+// FrontStats is the state of a front at one instant. Its counts add up:
+//
+//	Submitted = Accepted + the sum of Rejected + Dropped + Waiting
+//	Accepted  = Released + Evicted + Length
+type FrontStats struct {
+	Submitted int64 // calls to Admit and Refuse
+	Accepted  int64 // got a slot
+	Dropped   int64 // discarded by DropIncoming
+	Evicted   int64 // accepted, then displaced by DropOldest
+	Released  int64 // slots given back by Release
+	Rejected  [policy.NumReasons]int64
+
+	Length    int // slots held now
+	Capacity  int
+	HighWater int // the most slots ever held
+	Queued    int // of Length, those not taken yet
+	Waiting   int // calls that wait for a slot
+
+	Bytes        int64 // payload of the held slots
+	ByteCapacity int64 // 0: not bounded by bytes
+
+	DrainRate float64 // slots per second given back while any are held; 0: unknown
+}
+
+// RejectedTotal is the sum over all reasons.
+func (s FrontStats) RejectedTotal() int64 {
+	total := int64(0)
+	for _, n := range s.Rejected {
+		total += n
+	}
+	return total
+}
+
+// counts are the front's counters, guarded by its mutex.
+type counts struct {
+	submitted, accepted, dropped, evicted, released int64
+	rejected                                        [policy.NumReasons]int64
+}
+
+// Stats reads all numbers at one instant. It does not block.
+func (f *Front[T]) Stats() FrontStats {
+	now := f.now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return FrontStats{
+		Submitted:    f.counts.submitted,
+		Accepted:     f.counts.accepted,
+		Dropped:      f.counts.dropped,
+		Evicted:      f.counts.evicted,
+		Released:     f.counts.released,
+		Rejected:     f.counts.rejected,
+		Length:       f.held,
+		Capacity:     f.capacity,
+		HighWater:    f.highWater,
+		Queued:       f.queued,
+		Waiting:      f.waiters.n,
+		Bytes:        f.bytes,
+		ByteCapacity: f.byteCapacity,
+		DrainRate:    f.drain.perSecond(f.busy.at(now)),
+	}
+}
+
+// Pressure says how close the front is to refusing, 0 to 1: the largest of the shares of
+// slots, bytes and durable backlog in use. It does not block.
+func (f *Front[T]) Pressure() float64 {
+	backlog := f.backlog()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pressure := max(backlog, float64(f.held)/float64(f.capacity))
+	if f.byteCapacity > 0 {
+		pressure = max(pressure, float64(f.bytes)/float64(f.byteCapacity))
+	}
+	return pressure
+}
+
+// backlog asks for the durable share. mu is not held.
+func (f *Front[T]) backlog() float64 {
+	if f.backlogFn == nil {
+		return 0
+	}
+	if share := f.backlogFn(); share > 0 { // not NaN
+		return min(share, 1)
+	}
+	return 0
+}
+
+// snapshot is what a Func decides from. mu is not held.
+func (f *Front[T]) snapshot(size int64, now time.Duration) policy.Snapshot {
+	backlog := f.backlog()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	busy := f.busy.lap(now)
+	return policy.Snapshot{
+		Length:       f.held,
+		Capacity:     f.capacity,
+		Bytes:        f.bytes,
+		ByteCapacity: f.byteCapacity,
+		Waiting:      f.waiters.n,
+		Size:         size,
+		HeadSojourn:  f.sojourns.head(now, busy),
+		MinSojourn:   f.sojourns.min(now, busy),
+		SinceEmpty:   busy,
+		DrainRate:    f.drain.perSecond(f.busy.at(now)),
+		Backlog:      backlog,
+	}
+}

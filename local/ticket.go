@@ -1,0 +1,197 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// Ticket is the producer's view of one job. All methods are safe for concurrent use.
+type Ticket struct {
+	id string
+
+	// status is written under mu and read without it: the state in the low byte, and what
+	// has ever been reached above. After an end it does not change.
+	status atomic.Uint32
+
+	mu                       sync.Mutex
+	enqueued, started, ended chan struct{} // made when asked for
+	err                      *EndError     // written before the status that ends the ticket
+}
+
+// Flags of status.
+const (
+	stateMask   = 0xff
+	wasEnqueued = 1 << 8
+	wasStarted  = 1 << 9
+)
+
+// ID is the job's.
+func (t *Ticket) ID() string { return t.id }
+
+// State tells where the job is, as far as this process knows. It does not block.
+func (t *Ticket) State() State { return State(t.status.Load() & stateMask) }
+
+// Err is nil while the job is under way and when it has completed, else an *EndError. It
+// does not block.
+func (t *Ticket) Err() error {
+	if !t.State().Ended() || t.err == nil {
+		return nil
+	}
+	return t.err
+}
+
+// Enqueued returns a channel that closes when the job is durable, or can no longer become
+// so as far as this ticket will tell; State and WaitEnqueued know which.
+func (t *Ticket) Enqueued() <-chan struct{} {
+	return t.channel(&t.enqueued, func(s uint32) bool { return s&wasEnqueued != 0 || State(s&stateMask).Ended() })
+}
+
+// Started returns a channel that closes when the handler is called for the first time, or
+// will not be as far as this ticket will tell.
+func (t *Ticket) Started() <-chan struct{} {
+	return t.channel(&t.started, func(s uint32) bool { return s&wasStarted != 0 || State(s&stateMask).Ended() })
+}
+
+// Done returns a channel that closes when the ticket has reached its end.
+func (t *Ticket) Done() <-chan struct{} {
+	return t.channel(&t.ended, func(s uint32) bool { return State(s & stateMask).Ended() })
+}
+
+// channel makes a channel that set closes when reached first holds, closed already if it
+// holds now.
+func (t *Ticket) channel(c *chan struct{}, reached func(status uint32) bool) <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if *c == nil {
+		*c = make(chan struct{})
+		if reached(t.status.Load()) {
+			close(*c)
+		}
+	}
+	return *c
+}
+
+// WaitEnqueued blocks until the job is durable: nil, also when it has come to a bad end
+// since; or has ended before it was: an *EndError. If ctx ends first the error matches ctx's
+// and its cause, and the job goes on.
+func (t *Ticket) WaitEnqueued(ctx context.Context) error {
+	if done, err := t.enqueuedOutcome(); done {
+		return err
+	}
+	select {
+	case <-t.Enqueued():
+	case <-ctx.Done():
+	}
+	if done, err := t.enqueuedOutcome(); done {
+		return err
+	}
+	return fmt.Errorf("local: waiting for job %s to be enqueued: %w", t.id, contextError(ctx))
+}
+
+func (t *Ticket) enqueuedOutcome() (done bool, err error) {
+	s := t.status.Load()
+	switch {
+	case s&wasEnqueued != 0:
+		return true, nil
+	case State(s & stateMask).Ended():
+		return true, t.Err()
+	}
+	return false, nil
+}
+
+// Wait blocks until the ticket reaches its end: nil if the job has completed, else an
+// *EndError. If ctx ends first the error matches ctx's and its cause, and the job goes on.
+func (t *Ticket) Wait(ctx context.Context) error {
+	if t.State().Ended() {
+		return t.Err()
+	}
+	select {
+	case <-t.Done():
+	case <-ctx.Done():
+	}
+	if t.State().Ended() {
+		return t.Err()
+	}
+	return fmt.Errorf("local: waiting for job %s: %w", t.id, contextError(ctx))
+}
+
+// Promise is the owner's end of a ticket, to be embedded in what the owner keeps of a job,
+// so that both are one allocation. It must be given its Init before anything else, and
+// not be copied after. Marks that come too late are ignored; all methods are safe for
+// concurrent use and none blocks.
+type Promise struct{ ticket Ticket }
+
+// Init makes p the promise for a job that is accepted.
+func (p *Promise) Init(id string) { p.ticket.id = id }
+
+// Ticket returns the ticket, always the same.
+func (p *Promise) Ticket() *Ticket { return &p.ticket }
+
+// MarkEnqueued notes that the job is durable. If it has been started meanwhile, by a worker
+// that was quicker than the answer to the append, it stays processing.
+func (p *Promise) MarkEnqueued() {
+	p.ticket.set(func(s State) State { return max(s, Enqueued) }, wasEnqueued)
+}
+
+// MarkStarted notes that a handler is called; the job is durable, then.
+func (p *Promise) MarkStarted() {
+	p.ticket.set(func(State) State { return Processing }, wasEnqueued|wasStarted)
+}
+
+// MarkRequeued notes that the job is durable and waits for a worker again.
+func (p *Promise) MarkRequeued() {
+	p.ticket.set(func(State) State { return Enqueued }, wasEnqueued)
+}
+
+// End ends the ticket, and reports whether this call did: the first one does. cause may be
+// nil. For Completed it is ignored.
+func (p *Promise) End(state State, cause error) bool {
+	if !state.Ended() {
+		panic("local: Promise.End: " + state.String() + " is not an end")
+	}
+	t := &p.ticket
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.State().Ended() {
+		return false
+	}
+	if state != Completed {
+		t.err = &EndError{ID: t.id, State: state, Cause: cause}
+	}
+	t.status.Store(t.status.Load()&^stateMask | uint32(state))
+	for _, c := range []chan struct{}{t.enqueued, t.started, t.ended} {
+		closeOpen(c)
+	}
+	return true
+}
+
+// set moves to the next state, unless the ticket has ended, and closes what is reached.
+func (t *Ticket) set(next func(State) State, reached uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.status.Load()
+	if State(s & stateMask).Ended() {
+		return
+	}
+	t.status.Store(s&^stateMask | uint32(next(State(s&stateMask))) | reached)
+	if reached&wasEnqueued != 0 {
+		closeOpen(t.enqueued)
+	}
+	if reached&wasStarted != 0 {
+		closeOpen(t.started)
+	}
+}
+
+// closeOpen closes c if it was made and is open. The ticket's mu is held.
+func closeOpen(c chan struct{}) {
+	if c == nil {
+		return
+	}
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
