@@ -1,0 +1,172 @@
+package durabletest_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/durable/durabletest"
+)
+
+// The suite is worth what it finds. Each of these engines breaks one promise, and the
+// suite must fail on it there and nowhere else.
+func TestSuiteFailsOnBrokenEngines(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []struct {
+		name string
+		wrap func(*durable.Memory) durable.Engine
+		want []string
+	}{
+		{
+			"none", func(m *durable.Memory) durable.Engine { return m }, nil,
+		},
+		{
+			"no token check",
+			func(m *durable.Memory) durable.Engine { return &tokenless{Memory: m, current: make(map[string]string)} },
+			[]string{
+				"a settle after the sweep changes nothing",
+				"a token of the past changes nothing",
+				"a token that never was changes nothing",
+				"claims whose answer was lost are returned uncharged",
+				"codes are in the order of the outcomes",
+			},
+		},
+		{
+			"append applied twice",
+			func(m *durable.Memory) durable.Engine { return &forgetful{m} },
+			[]string{
+				"a repeated append gets the first answer",
+				"an append sent twice is stored once",
+			},
+		},
+		{
+			"unfenced settle",
+			func(m *durable.Memory) durable.Engine {
+				return &tokenless{Memory: m, current: make(map[string]string), fencedOnly: true}
+			},
+			[]string{
+				"a settle after the sweep changes nothing",
+			},
+		},
+	} {
+		t.Run(broken.name, func(t *testing.T) {
+			t.Parallel()
+			failed := failing(t, func(_ testing.TB, limits durabletest.Limits) func() durable.Engine {
+				e := broken.wrap(openMemory(limits))
+				return func() durable.Engine { return e }
+			})
+			got := slices.Sorted(maps.Keys(failed))
+			for name, failures := range failed {
+				t.Logf("%s: %s", name, failures[0])
+			}
+			if !slices.Equal(got, broken.want) {
+				t.Errorf("failing are %q, want %q", got, broken.want)
+			}
+		})
+	}
+}
+
+// tokenless settles whoever holds a job, whatever token it is asked with; if fencedOnly,
+// it does so for consumers that have lost their lease and checks the others.
+type tokenless struct {
+	*durable.Memory
+	fencedOnly bool
+
+	mu      sync.Mutex
+	current map[string]string // the last token of each job
+}
+
+func (e *tokenless) OpenConsumer(ctx context.Context, lease time.Duration) (durable.Consumer, error) {
+	c, err := e.Memory.OpenConsumer(ctx, lease)
+	own := &tokenlessConsumer{Consumer: c, e: e}
+	own.expiry.Store(time.Now().Add(lease).UnixNano())
+	return own, err
+}
+
+type tokenlessConsumer struct {
+	durable.Consumer
+	e      *tokenless
+	expiry atomic.Int64 // of the lease, ns
+}
+
+func (c *tokenlessConsumer) Renew(ctx context.Context, lease time.Duration) error {
+	c.expiry.Store(time.Now().Add(lease).UnixNano())
+	return c.Consumer.Renew(ctx, lease)
+}
+
+// fenced asks without reviving a lease that has ended.
+func (c *tokenlessConsumer) fenced(ctx context.Context) bool {
+	err := c.Consumer.Renew(ctx, max(time.Until(time.Unix(0, c.expiry.Load())), 1))
+	return errors.Is(err, durable.ErrFenced)
+}
+
+func (c *tokenlessConsumer) Claim(ctx context.Context, r durable.ClaimRequest) (durable.Claimed, error) {
+	answer, err := c.Consumer.Claim(ctx, r)
+	c.e.mu.Lock()
+	defer c.e.mu.Unlock()
+	for _, j := range answer.Jobs {
+		c.e.current[j.ID] = j.Token
+	}
+	return answer, err
+}
+
+func (c *tokenlessConsumer) Settle(ctx context.Context, n uint64, outcomes []durable.Outcome) (durable.Settled, error) {
+	if c.e.fencedOnly && !c.fenced(ctx) {
+		return c.Consumer.Settle(ctx, n, outcomes)
+	}
+	outcomes = slices.Clone(outcomes)
+	c.e.mu.Lock()
+	for i, o := range outcomes {
+		if token, ok := c.e.current[o.ID]; ok {
+			outcomes[i].Token = token
+		}
+	}
+	c.e.mu.Unlock()
+	return c.Consumer.Settle(ctx, n, outcomes)
+}
+
+// forgetful applies an append as often as it is asked.
+type forgetful struct{ *durable.Memory }
+
+func (e *forgetful) OpenProducer(ctx context.Context) (durable.Producer, error) {
+	p, err := e.Memory.OpenProducer(ctx)
+	return &forgetfulProducer{Producer: p}, err
+}
+
+type forgetfulProducer struct {
+	durable.Producer
+	asked   uint64 // the greatest number of the caller
+	applied uint64 // what the engine has been told
+}
+
+func (p *forgetfulProducer) Append(ctx context.Context, n uint64, jobs []*durable.Job) (durable.Appended, error) {
+	if ctx.Err() != nil {
+		return durable.Appended{}, context.Cause(ctx)
+	}
+	if n < p.asked {
+		return durable.Appended{}, durable.ErrOutdated
+	}
+	p.applied++
+	if n > p.asked+1 {
+		p.applied += n - p.asked - 1
+	}
+	p.asked = n
+	return p.Producer.Append(ctx, p.applied, jobs)
+}
+
+func (p *forgetfulProducer) Close(ctx context.Context, n uint64) (durable.Appended, error) {
+	if n < p.asked {
+		return durable.Appended{}, durable.ErrOutdated
+	}
+	if n > p.asked {
+		p.applied += n - p.asked
+		p.asked = n
+	}
+	return p.Producer.Close(ctx, p.applied)
+}

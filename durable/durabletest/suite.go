@@ -1,0 +1,76 @@
+package durabletest
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/seed-9dec4fca/weir/durable"
+)
+
+// Limits are the bounds that a promise needs of its queue. Zero means the engine's
+// default.
+type Limits struct {
+	MaxBacklog int64
+	MaxCrashes int
+	MaxDead    int64
+}
+
+// Open makes a queue for one subtest, empty, with these limits, and shared with nobody.
+// What it returns opens handles of that queue: what another process would have, or the
+// same engine again where there is but one process. The suite asks for one or more and
+// closes each; what else is to be cleaned up is Open's business, with t.Cleanup. Open and
+// handle end the test when they fail.
+type Open func(t testing.TB, limits Limits) (handle func() durable.Engine)
+
+// Options say how to run the suite. The zero value of each field means its default.
+type Options struct {
+	// Bubble runs each subtest in a bubble of testing/synctest: for engines without sockets,
+	// for which time then costs nothing. Default: in real time, some seconds in all.
+	Bubble bool
+}
+
+// Run checks every promise of the contract in durable.Engine, one parallel subtest for
+// each, named after it. Nil options mean the defaults. None is skipped.
+func Run(t *testing.T, open Open, opts *Options) {
+	t.Helper()
+	if opts == nil {
+		opts = &Options{}
+	}
+	for _, p := range promises() {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			if opts.Bubble {
+				synctest.Test(t, func(t *testing.T) { p.run(t, open) })
+				return
+			}
+			p.run(t, open)
+		})
+	}
+}
+
+// promise is one sentence of the contract, with what it takes to see it kept.
+type promise struct {
+	name   string
+	limits Limits
+	check  func(q *queue)
+}
+
+func (p *promise) run(t testing.TB, open Open) {
+	p.check(newQueue(t, open(t, p.limits)))
+}
+
+func promises() []promise {
+	return slices.Concat(
+		queuePromises(),
+		appendPromises(),
+		closePromises(),
+		claimPromises(),
+		reconcilePromises(),
+		awaitPromises(),
+		verdictPromises(),
+		tokenPromises(),
+		leasePromises(),
+		crashPromises(),
+	)
+}
