@@ -1,0 +1,164 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+)
+
+// consume claims jobs into free workers until Run is to stop or the session is lost.
+//
+// Nothing is asked for that cannot be run at once. When there is nothing, one Await is
+// parked in the store; whatever ends it, or the due time of a scheduled job, leads to a claim.
+func (s *session) consume() {
+	ctx, cancel := context.WithCancel(s.ctx) // ends with the session, or when claiming is to stop
+	defer cancel()
+	defer context.AfterFunc(s.r.stopped, cancel)()
+
+	parked := parking{s: s, store: s.r.q.storePacer("wait for jobs")}
+	paused := newPacer(s.r.q.log, "claim", 50*time.Millisecond, 500*time.Millisecond)
+	for {
+		workers := s.acquire(ctx)
+		if workers == 0 {
+			return
+		}
+		claimed, err := s.claim(ctx, workers)
+		if err != nil {
+			s.r.release(workers)
+			return
+		}
+		s.r.q.tally.lastClaim.Store(time.Now().UnixNano())
+		s.report(claimed)
+		if s.hold(claimed.Jobs) {
+			for _, c := range claimed.Jobs {
+				s.r.start(s, c)
+			}
+			workers -= len(claimed.Jobs)
+		}
+		s.r.release(workers)
+		switch claimed.Status {
+		case durable.ClaimPaused:
+			sleep(ctx, paused.pause())
+		case durable.ClaimEmpty:
+			paused.ok()
+			parked.wait(ctx, claimed.NextDue)
+		default:
+			paused.ok()
+		}
+	}
+}
+
+// acquire waits for an idle worker and takes all there are, up to a batch. It returns 0
+// when ctx ends. While many outcomes wait to be told, nothing more is claimed: what a store
+// that refuses to settle can pile up here is bounded.
+func (s *session) acquire(ctx context.Context) (workers int) {
+	for s.heldCount() >= s.r.opts.Workers+maxBatch {
+		select {
+		case <-s.dropped:
+		case <-ctx.Done():
+			return 0
+		}
+	}
+	select {
+	case <-s.r.free:
+	case <-ctx.Done():
+		return 0
+	}
+	for workers = 1; workers < maxBatch; workers++ {
+		select {
+		case <-s.r.free:
+		default:
+			return workers
+		}
+	}
+	return workers
+}
+
+func (r *run) release(workers int) {
+	for range workers {
+		r.free <- struct{}{}
+	}
+}
+
+// claim asks until it is answered: the same request under the same number.
+func (s *session) claim(ctx context.Context, workers int) (durable.Claimed, error) {
+	p := s.r.q.storePacer("claim")
+	request := durable.ClaimRequest{N: s.claims, Slots: workers, MaxBytes: maxBatchBytes, Held: s.heldCount()}
+	for {
+		claimed, err := call(ctx, s.r.q, callTimeout, func(ctx context.Context) (durable.Claimed, error) {
+			return s.consumer.Claim(ctx, request)
+		})
+		switch {
+		case err == nil && claimed.Status == durable.ClaimReconcile:
+			s.r.q.log.Warn("weir: the store holds claims for this consumer that it does not know, they are returned", "consumer", s.consumer.ID())
+			request.N++
+			request.Named = s.heldRefs()
+			request.Held = len(request.Named)
+			continue
+		case err == nil:
+			p.ok()
+			s.claims = request.N + 1
+			return claimed, nil
+		case errors.Is(err, durable.ErrFenced), errors.Is(err, durable.ErrNoSender), errors.Is(err, durable.ErrOutdated):
+			s.lose(err)
+			return claimed, err
+		case errors.Is(err, durable.ErrLeaseExpired):
+			if s.renew() == nil {
+				continue
+			}
+		}
+		if !sleep(ctx, p.fail(err)) {
+			return claimed, err
+		}
+	}
+}
+
+// report tells what else a claim found.
+func (s *session) report(c durable.Claimed) {
+	if c.Gap {
+		s.r.q.lostWrites("claim")
+	}
+	if c.Dropped > 0 || c.Corrupt > 0 {
+		s.r.q.log.Warn("weir: entries without a job were removed from the queue", "dropped", c.Dropped, "quarantined", c.Corrupt)
+	}
+}
+
+// parking is the one Await of a session.
+type parking struct {
+	s     *session
+	woken chan error // of the Await that is under way; nil: none is
+	store *pacer
+}
+
+// wait returns when there may be something to claim: the Await has returned, or
+// the next scheduled job is due. An Await that outlasts the due time goes on; the next
+// wait finds it again. A store that refuses to block is asked with back-off instead.
+func (p *parking) wait(ctx context.Context, due time.Duration) {
+	if p.woken == nil {
+		p.woken = make(chan error, 1)
+		woken := p.woken
+		p.s.r.q.calls.Go(func() {
+			awaiting, cancel := context.WithTimeout(ctx, durable.Park+callTimeout)
+			defer cancel()
+			woken <- p.s.consumer.Await(awaiting)
+		})
+	}
+	if due < 0 || due > durable.Park {
+		due = 2 * durable.Park // the Await is back by then, unless its connection is dead
+	}
+	timer := time.NewTimer(due)
+	defer timer.Stop()
+	select {
+	case err := <-p.woken:
+		p.woken = nil
+		if err != nil && ctx.Err() == nil {
+			sleep(ctx, p.store.fail(err))
+			return
+		}
+		p.store.ok()
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,33 @@
+// Package bridge is the front door of weir: a Queue joins the bounded front in this
+// process's memory (package local) to a durable engine (package durable), and gives each
+// submitted job a Ticket.
+//
+//	Submit ─▶ front ─▶ shipper ─▶ engine ─▶ consume ─▶ handler ─▶ settler ─▶ engine
+//	accepted           enqueued             processing            completed
+//
+// # Producing
+//
+// Open a queue, name a kind, and submit with a policy of the call's choice:
+//
+//	q, err := bridge.Open(store.List("mail", nil), nil)
+//	welcome := bridge.NewKind[Email](q, "welcome", nil)
+//	ticket, err := welcome.Submit(ctx, email, policy.Wait(50*time.Millisecond))
+//
+// An error means that the job is still the caller's. Without one the queue owns it, and its
+// fate is on the ticket: WaitEnqueued until the store has it, Wait until it is completed.
+//
+// # Consuming
+//
+//	err = welcome.Handle(func(ctx context.Context, d *bridge.Delivery[Email]) error { … })
+//	err = q.Run(ctx, nil)
+//
+// Delivery is at least once: a handler may run again after a crash or a lost lease, and
+// then sees Deliveries > 1. A process may do both, or either.
+//
+// # Who owns which goroutine
+//
+// The first Submit starts the shipper, which Shutdown ends. Run owns its loops and
+// handlers (see run.go for the list) and waits for all of them, save for handlers
+// that ignore their contexts; those are reported. Exchanges with the store that were abandoned at
+// a stop are waited for by Shutdown. Nothing else runs.
+package bridge

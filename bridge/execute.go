@@ -1,0 +1,174 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/local"
+)
+
+// execution is one delivery in the hands of its handler, on a goroutine of its own.
+type execution struct {
+	r      *run
+	s      *session
+	claim  *durable.Claim
+	how    *handling
+	ticket *local.Promise // nil: not submitted here, or nobody holds it
+	ctx    context.Context
+	// told is set by whoever decides how the claim ends: the handler's return, or giveUp.
+	told atomic.Bool
+}
+
+// start runs a claim on the worker whose token the caller took.
+func (r *run) start(s *session, c *durable.Claim) {
+	r.busy.Add(1)
+	go func() {
+		defer func() {
+			r.free <- struct{}{}
+			r.busy.Done()
+		}()
+		r.execute(s, c)
+	}()
+}
+
+func (r *run) execute(s *session, c *durable.Claim) {
+	q := r.q
+	q.mu.Lock()
+	how := q.handlers[c.Kind]
+	q.mu.Unlock()
+	e := &execution{r: r, s: s, claim: c, how: how, ticket: q.watched.Find(c.ID)}
+	if how == nil {
+		e.settle(EventUnhandled, durable.Outcome{Verdict: durable.Snooze, Delay: r.opts.UnknownDelay}, nil)
+		return
+	}
+	headers, err := decodeHeaders(c.Headers)
+	if err != nil {
+		e.settle(EventDead, durable.Outcome{Verdict: durable.Dead}, err)
+		return
+	}
+
+	limit := how.timeout
+	if c.Timeout > 0 {
+		limit = c.Timeout
+	}
+	e.ctx = s.ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		e.ctx, cancel = context.WithTimeoutCause(s.ctx, limit, ErrTimeout)
+		defer cancel()
+		defer time.AfterFunc(limit+stopWait, func() { e.giveUp(ErrTimeout) }).Stop()
+	}
+	r.track(e, true)
+	defer r.track(e, false)
+	if e.ticket != nil {
+		e.ticket.MarkStarted()
+	}
+	q.emit(Event{Type: EventStarted, ID: c.ID, Kind: c.Kind, Deliveries: c.Deliveries})
+	e.call(&Delivery[[]byte]{
+		ID: c.ID, Kind: c.Kind, Value: c.Payload, Headers: headers, Attempt: c.Attempts + 1,
+		MaxAttempts: e.maxAttempts(), Deliveries: c.Deliveries, Fence: c.Fence,
+	})
+}
+
+func (r *run) track(e *execution, running bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if running {
+		r.executions[e] = struct{}{}
+	} else {
+		delete(r.executions, e)
+	}
+}
+
+func (e *execution) maxAttempts() int {
+	if e.claim.MaxAttempts > 0 {
+		return e.claim.MaxAttempts
+	}
+	return e.how.retry.MaxAttempts
+}
+
+// call runs the handler and decides how the claim ends, also when the handler panics or
+// leaves by runtime.Goexit; both end here.
+func (e *execution) call(d *Delivery[[]byte]) {
+	var err error
+	returned := false
+	defer func() {
+		if !returned {
+			err = panicked(recover())
+		}
+		e.finish(err)
+	}()
+	err = e.how.run(e.ctx, d)
+	returned = true
+}
+
+// finish takes the handler's verdict, unless its claim was given up meanwhile.
+func (e *execution) finish(err error) {
+	if !e.told.CompareAndSwap(false, true) {
+		e.r.q.stuck.Add(-1)
+		return
+	}
+	cause := context.Cause(e.ctx)
+	snooze, snoozed := errors.AsType[*snoozeError](err)
+	_, permanent := errors.AsType[*permanentError](err)
+	switch {
+	case err == nil:
+		e.settle(EventCompleted, durable.Outcome{Verdict: durable.Done}, nil)
+	case snoozed:
+		e.settle(EventSnoozed, durable.Outcome{Verdict: durable.Snooze, Delay: snooze.delay}, nil)
+	case permanent:
+		e.settle(EventDead, durable.Outcome{Verdict: durable.Dead}, err)
+	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost):
+		// It failed because it was told to end: nobody's fault.
+		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, cause)
+	case errors.Is(cause, ErrTimeout):
+		e.retry(fmt.Errorf("%w: %w", ErrTimeout, err))
+	default:
+		e.retry(err)
+	}
+}
+
+func (e *execution) retry(err error) {
+	failed := e.claim.Attempts + 1
+	e.settle(EventRetried, durable.Outcome{
+		Verdict: durable.Retry, Delay: e.how.retry.Delay(failed), MaxAttempts: e.maxAttempts(),
+	}, err)
+}
+
+// giveUp ends the claim of a handler that ignores the end of its context: the token
+// is void from then on. The worker stays taken until the handler returns.
+func (e *execution) giveUp(cause error) bool {
+	if !e.told.CompareAndSwap(false, true) {
+		return false
+	}
+	e.r.q.stuck.Add(1)
+	e.r.q.log.Error("weir: handler ignores the end of its context, its claim is given up", "id", e.claim.ID, "kind", e.claim.Kind, "cause", cause)
+	e.r.q.emit(Event{Type: EventStuck, ID: e.claim.ID, Kind: e.claim.Kind, Deliveries: e.claim.Deliveries, Err: cause})
+	if errors.Is(cause, ErrTimeout) {
+		e.retry(cause)
+	} else {
+		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, cause)
+	}
+	return true
+}
+
+// settle hands the outcome to the settler.
+func (e *execution) settle(event EventType, o durable.Outcome, err error) {
+	o.Ref = durable.Ref{ID: e.claim.ID, Token: e.claim.Token}
+	if err != nil {
+		o.Reason = reason(err)
+	}
+	e.r.settler.add(&outcome{execution: e, Outcome: o, event: event, err: err})
+}
+
+const maxReason = 4 << 10
+
+// reason is the text that is kept with the job in the store.
+func reason(err error) string {
+	text := err.Error()
+	return text[:min(len(text), maxReason)]
+}

@@ -1,0 +1,113 @@
+package bridge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/local"
+)
+
+// Ticket follows one job; see local.Ticket.
+type Ticket = local.Ticket
+
+// Job is a value with settings of its own, for SubmitJob.
+type Job[T any] struct {
+	// ID names the job in the store: 1 to 256 bytes of UTF-8 without control characters.
+	// It is required; Queue.NewID makes one. An ID that is there already ends the ticket refused.
+	ID string
+	// Value is what the handler gets.
+	Value T
+	// Headers travel with the job, trace context for example. They are stored in clear.
+	Headers map[string]string
+	// Delay is how long the job must wait, from when it becomes durable on. 0: not at all.
+	Delay time.Duration
+	// MaxAttempts is after how many failed runs the job goes dead. 0: as its kind says
+	// where it runs.
+	MaxAttempts int
+	// Timeout ends the context of one run. 0: as its kind says where it runs.
+	Timeout time.Duration
+}
+
+const maxIDLen = 256
+
+// job is a submitted job on its way to the store: the ticket and what will be
+// written, in one allocation. The front owns it, then the shipper; wire is released when
+// the job has ended or is durable, since a ticket may be held for long.
+type job struct {
+	local.Promise
+	id, kind string
+	size     int64
+	persist  time.Duration // by when it must be durable, on the queue's clock
+	slot     local.Slot[*job]
+	wire     *durable.Job
+	// over is set once the slot was released: the job has ended, though the request it is part of
+	// may still be asked about. Written by the shipper only.
+	over bool
+}
+
+// headerCodec: headers are one JSON object, readable in any language, so that a job needs
+// one field for all of them.
+func encodeHeaders(headers map[string]string) ([]byte, error) {
+	if len(headers) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(headers)
+}
+
+func decodeHeaders(raw []byte) (headers map[string]string, err error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(raw, &headers); err != nil {
+		return nil, fmt.Errorf("headers: %w", err)
+	}
+	return headers, nil
+}
+
+func validateID(id string) error {
+	switch {
+	case id == "":
+		return errors.New("bridge: Job.ID is empty; Queue.NewID makes one")
+	case len(id) > maxIDLen:
+		return fmt.Errorf("bridge: Job.ID has %d bytes, more than %d", len(id), maxIDLen)
+	}
+	return validateName("Job.ID", id)
+}
+
+// validateName refuses what would be unreadable in a key, a log or a terminal.
+func validateName(what, name string) error {
+	if !utf8.ValidString(name) {
+		return fmt.Errorf("bridge: %s is not valid UTF-8: %q", what, name)
+	}
+	for _, r := range name {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("bridge: %s has a control character: %q", what, name)
+		}
+	}
+	return nil
+}
+
+// idSource makes IDs that are unique across processes: a random prefix for each queue
+// and a counter.
+type idSource struct {
+	prefix string
+	next   atomic.Uint64
+}
+
+func (s *idSource) init() {
+	s.prefix = strconv.FormatUint(rand.Uint64()|1<<63, 36) + "-"
+}
+
+func (s *idSource) new() string {
+	buf := make([]byte, 0, 24)
+	buf = append(buf, s.prefix...)
+	return string(strconv.AppendUint(buf, s.next.Add(1), 36))
+}

@@ -1,0 +1,199 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/local"
+	"github.com/seed-9dec4fca/weir/policy"
+)
+
+// Queue is one durable queue behind a bounded front. It is safe for concurrent use.
+type Queue struct {
+	engine  durable.Engine
+	info    durable.Info
+	opts    Options
+	log     *slog.Logger
+	hooked  bool // somebody listens to events
+	front   *local.Front[*job]
+	watched *local.Registry
+	ids     idSource
+	start   time.Time // origin of now()
+	tally   tally
+	stuck   atomic.Int64 // handlers that are given up and still running
+	backlog atomic.Int64 // as the store last told
+
+	unusable  atomic.Pointer[error] // nil: usable as far as is known
+	checked   atomic.Bool           // the store has passed a check once
+	lastCheck atomic.Int64          // on the clock of now(); 0: never
+
+	shipOnce sync.Once
+	ship     *shipper
+	calls    sync.WaitGroup // exchanges with the engine, those included that nobody waits for any more
+
+	mu       sync.Mutex // guards what follows
+	handlers map[string]*handling
+	running  *run
+	down     *shutdown
+}
+
+// Open makes a queue on engine, which from now on belongs to it: Shutdown closes it. Open
+// does not block and starts nothing; the store is looked at by Check, by Run, or when the
+// first job is shipped.
+func Open(engine durable.Engine, opts *Options) (*Queue, error) {
+	if engine == nil {
+		return nil, errors.New("bridge: engine is nil")
+	}
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	info, err := engine.Info()
+	if err != nil {
+		return nil, fmt.Errorf("bridge: open: %w", err)
+	}
+	q := &Queue{
+		engine: engine, info: info, opts: o, start: time.Now(),
+		log:      o.Logger.With("queue", info.Name),
+		hooked:   opts != nil && opts.OnEvent != nil,
+		watched:  local.NewRegistry(o.MaxWatched),
+		handlers: map[string]*handling{},
+	}
+	q.ids.init()
+	q.front, err = local.NewFront(&local.FrontOptions[*job]{
+		Capacity: o.Capacity, Bytes: o.CapacityBytes, Policy: o.Policy,
+		Evicted: q.evicted, Backlog: q.backlogShare,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bridge: open: %w", err)
+	}
+	return q, nil
+}
+
+// NewID returns an ID that no other queue or process makes.
+func (q *Queue) NewID() string { return q.ids.new() }
+
+// Check asks the store whether it can be used: version, eviction policy, permissions. The
+// error matches policy.ErrUnusable and holds a *durable.CheckError that names everything
+// that is wrong; until a later check passes, Submit is refused with it. Any other error
+// means that the store did not answer. Check blocks until it does, or ctx ends.
+func (q *Queue) Check(ctx context.Context) error {
+	_, err := call(ctx, q, callTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, q.engine.Check(ctx) })
+	failed, isCheck := errors.AsType[*durable.CheckError](err)
+	switch {
+	case err == nil:
+		q.checked.Store(true)
+		if q.unusable.Swap(nil) != nil {
+			q.log.Info("weir: the store can be used again")
+			q.emit(Event{Type: EventUsable})
+		}
+	case isCheck:
+		cause := fmt.Errorf("%w: %w", policy.ErrUnusable, failed)
+		if q.unusable.Swap(&cause) == nil {
+			q.log.Error("weir: the store cannot be used, submitting is refused until it can", "error", failed)
+			q.emit(Event{Type: EventUnusable, Err: cause})
+		}
+		err = cause
+	default:
+		err = fmt.Errorf("bridge: check: %w", err)
+	}
+	q.lastCheck.Store(int64(q.now()))
+	return err
+}
+
+// recheck is Check for the loops: it asks again when the last answer is old, and tells
+// whether work may go on. A store that does not answer is no reason not to, once it has
+// passed a check.
+func (q *Queue) recheck(ctx context.Context) error {
+	due := time.Duration(q.lastCheck.Load()) + checkEvery
+	cause := q.unusable.Load()
+	switch {
+	case q.checked.Load() && cause == nil && q.now() < due:
+		return nil
+	case q.checked.Load() && cause == nil:
+		if err := q.Check(ctx); errors.Is(err, policy.ErrUnusable) {
+			return err
+		}
+		return nil
+	default:
+		return q.Check(ctx)
+	}
+}
+
+// Pressure is how full the queue is, from 0 to 1: the largest of jobs and bytes in the
+// front and of the backlog in the store, as last seen. It does not block.
+func (q *Queue) Pressure() float64 { return q.front.Pressure() }
+
+func (q *Queue) backlogShare() float64 {
+	if q.info.MaxBacklog <= 0 {
+		return 0
+	}
+	return min(1, float64(q.backlog.Load())/float64(q.info.MaxBacklog))
+}
+
+// Stats is the state of a queue as this process sees it.
+type Stats struct {
+	Front    local.FrontStats
+	Counters Counters
+	Stuck    int           // handlers that were given up and are still running
+	Durable  durable.Stats // of all processes; read from the store
+}
+
+// Counters returns what this process has counted. It does not block.
+func (q *Queue) Counters() Counters { return q.tally.read() }
+
+// Stats reads the store, and blocks until it answers or ctx ends. With an error, what this
+// process knows by itself is valid nevertheless.
+func (q *Queue) Stats(ctx context.Context) (Stats, error) {
+	s, err := call(ctx, q, callTimeout, q.engine.Stats)
+	if err != nil {
+		err = fmt.Errorf("bridge: stats: %w", err)
+	} else {
+		q.backlog.Store(s.Pending + s.Scheduled)
+	}
+	return Stats{Front: q.front.Stats(), Counters: q.Counters(), Stuck: int(q.stuck.Load()), Durable: s}, err
+}
+
+// Flush waits until every job accepted before the call is enqueued or has ended, or
+// until ctx ends. It does not wait for any job to be run.
+func (q *Queue) Flush(ctx context.Context) error {
+	select {
+	case <-q.front.Barrier():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("bridge: flush: %w", context.Cause(ctx))
+	}
+}
+
+// now is the monotonic clock of the queue.
+func (q *Queue) now() time.Duration { return time.Since(q.start) }
+
+// call makes one exchange with the engine. It returns when the engine does, after
+// limit at the latest, or at once when ctx ends: what is then still under way (a socket
+// cannot be told to stop) counts as in doubt, and is waited for by Shutdown.
+func call[R any](ctx context.Context, q *Queue, limit time.Duration, exchange func(context.Context) (R, error)) (R, error) {
+	type answer struct {
+		result R
+		err    error
+	}
+	answered := make(chan answer, 1)
+	q.calls.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		result, err := exchange(ctx)
+		answered <- answer{result, err}
+	})
+	select {
+	case a := <-answered:
+		return a.result, a.err
+	case <-ctx.Done():
+		var none R
+		return none, fmt.Errorf("%w: %w", durable.ErrInDoubt, context.Cause(ctx))
+	}
+}

@@ -1,0 +1,256 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/policy"
+)
+
+// run is one call of Run: the workers and the loops around them.
+//
+//	consume  claims jobs into free workers      one, on Run's goroutine
+//	keep     renews the lease                   one for each identity, ended with it
+//	settler  tells the store how runs ended     one
+//	sweep    returns what dead processes hold   one
+//	execute  calls a handler                    one for each delivery, at most Workers
+//
+// Two contexts: stopping ends when nothing more is to be claimed; the handlers' contexts
+// descend from the session that claimed their job, and end when it is lost or the grace is over.
+type run struct {
+	q       *Queue
+	opts    RunOptions
+	stopped context.Context // the fetch context
+	stop    context.CancelCauseFunc
+	hurry   chan struct{} // closed by Shutdown: no more grace
+	done    chan struct{} // closed at the end, after err was set
+	err     error
+
+	hurryOnce sync.Once
+	values    context.Context // of Run's context: what handlers find in theirs
+	free      chan struct{}   // a token for each idle worker
+	settler   *settler
+	busy      sync.WaitGroup
+
+	mu         sync.Mutex // guards executions
+	executions map[*execution]struct{}
+}
+
+var errStopped = errors.New("bridge: queue is shutting down")
+
+// Run takes jobs from the store and calls their handlers until ctx ends or Shutdown is
+// called. It checks the store first; unreachable, it is waited for. At the end it stops
+// claiming, lets handlers finish for the grace time, ends the contexts of the rest with
+// ErrStopping, returns their jobs to the queue without charging an attempt, and returns nil.
+//
+// Other results: ErrRunning for a second concurrent Run, ErrNoHandler, policy.ErrClosed
+// after Shutdown, policy.ErrUnusable with the cause when the check fails, ErrStuck when
+// handlers ignored their contexts.
+//
+// Handlers' contexts carry the values of ctx but do not end with it.
+func (q *Queue) Run(ctx context.Context, opts *RunOptions) error {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return err
+	}
+	r := &run{
+		q: q, opts: o, values: context.WithoutCancel(ctx),
+		hurry: make(chan struct{}), done: make(chan struct{}),
+		free: make(chan struct{}, o.Workers), executions: map[*execution]struct{}{},
+	}
+	r.stopped, r.stop = context.WithCancelCause(ctx)
+	defer r.stop(nil)
+	if err := q.begin(r); err != nil {
+		return err
+	}
+	r.err = r.run()
+	q.mu.Lock()
+	q.running = nil
+	q.mu.Unlock()
+	close(r.done)
+	return r.err
+}
+
+func (q *Queue) begin(r *run) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.down != nil:
+		return fmt.Errorf("bridge: run: %w", policy.ErrClosed)
+	case q.running != nil:
+		return ErrRunning
+	case len(q.handlers) == 0:
+		return ErrNoHandler
+	}
+	q.running = r
+	return nil
+}
+
+func (r *run) run() error {
+	if err := r.check(); err != nil || r.stopped.Err() != nil {
+		return err
+	}
+	for range r.opts.Workers {
+		r.free <- struct{}{}
+	}
+	r.settler = newSettler(r)
+	var sweeping sync.WaitGroup
+	sweeping.Go(r.sweep)
+
+	var s *session
+	for r.stopped.Err() == nil {
+		if s = r.open(); s != nil {
+			s.consume()
+			if r.stopped.Err() == nil {
+				s.close() // lost: its handlers' contexts have ended; go on under a new identity
+			}
+		}
+	}
+	stuck := r.drain(s)
+	sweeping.Wait()
+	if stuck > 0 {
+		return fmt.Errorf("%w: %d", ErrStuck, stuck)
+	}
+	return nil
+}
+
+// check asks the store whether it can be used, for as long as it does not answer.
+func (r *run) check() error {
+	for p := r.q.storePacer("check"); ; {
+		err := r.q.Check(r.stopped)
+		if err == nil || errors.Is(err, policy.ErrUnusable) {
+			return err
+		}
+		if !sleep(r.stopped, p.fail(err)) {
+			return nil
+		}
+	}
+}
+
+// open obtains an identity, for as long as it takes.
+func (r *run) open() *session {
+	for p := r.q.storePacer("open consumer"); ; {
+		sent := time.Now()
+		consumer, err := call(r.stopped, r.q, callTimeout, func(ctx context.Context) (durable.Consumer, error) {
+			return r.q.engine.OpenConsumer(ctx, r.opts.Lease)
+		})
+		if err == nil {
+			return newSession(r, consumer, sent)
+		}
+		if !sleep(r.stopped, p.fail(err)) {
+			return nil
+		}
+	}
+}
+
+// drain is the orderly end: grace for the handlers, then no more; every outcome told, every
+// claim returned, as far as the store answers. It returns how many handlers are stuck.
+func (r *run) drain(s *session) (stuck int) {
+	idle := make(chan struct{})
+	go func() { r.busy.Wait(); close(idle) }() // ends with the last handler
+	select {
+	case <-idle:
+	case <-r.hurry:
+	case <-time.After(r.opts.Grace):
+	}
+	if s != nil {
+		s.end(ErrStopping)
+	}
+	select {
+	case <-idle:
+	case <-time.After(stopWait):
+		stuck = r.giveUp()
+	}
+	r.settler.drain(stopWait)
+	if s != nil {
+		s.leave(stopWait)
+		s.close()
+	}
+	return stuck
+}
+
+// giveUp returns the claims of the handlers that are still running, and counts them.
+func (r *run) giveUp() (stuck int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for e := range r.executions {
+		if e.giveUp(ErrStopping) {
+			stuck++
+		}
+	}
+	return stuck
+}
+
+// await waits for Run to end, and cuts its grace short when hurrying ends.
+func (r *run) await(ctx, hurrying context.Context) error {
+	select {
+	case <-r.done:
+		return r.err
+	case <-hurrying.Done():
+	}
+	r.hurryOnce.Do(func() { close(r.hurry) })
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return fmt.Errorf("bridge: shutdown: Run has not ended: %w", context.Cause(ctx))
+	}
+}
+
+func (r *run) ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// sweep returns what dead processes hold to the queue, now and then, and looks
+// whether the store is still usable.
+func (r *run) sweep() {
+	p := r.q.storePacer("sweep")
+	for {
+		swept, err := call(r.stopped, r.q, callTimeout, r.q.engine.Sweep)
+		wait := time.Duration(float64(r.opts.SweepEvery) * (0.75 + rand.Float64()/2)) // not all at once
+		switch {
+		case r.stopped.Err() != nil:
+		case err != nil:
+			wait = p.fail(err)
+		default:
+			p.ok()
+			r.q.swept(swept)
+			if swept.More {
+				wait = time.Millisecond
+			}
+			r.q.recheck(r.stopped) //nolint:errcheck // it reports by itself; consuming goes on
+		}
+		if !sleep(r.stopped, wait) {
+			return
+		}
+	}
+}
+
+func (q *Queue) swept(s durable.Swept) {
+	q.tally.swept.Add(uint64(s.Returned))
+	q.tally.sweptDead.Add(uint64(s.Dead))
+	q.trimmed(s.Trimmed)
+	if s.Fenced > 0 || s.Returned > 0 || s.Dead > 0 {
+		q.log.Warn("weir: returned the claims of lost workers", "consumers", s.Fenced, "returned", s.Returned, "dead", s.Dead)
+	}
+}
+
+// trimmed reports dead letters that were discarded for good.
+func (q *Queue) trimmed(n int) {
+	if n == 0 {
+		return
+	}
+	q.tally.trimmed.Add(uint64(n))
+	q.log.Error("weir: dead letters were discarded to stay within their bound", "discarded", n)
+	q.emit(Event{Type: EventTrimmed, Err: fmt.Errorf("bridge: %d dead letters discarded", n)})
+}

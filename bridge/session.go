@@ -1,0 +1,184 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+)
+
+// session is one consumer identity: from its opening until it is left or lost. What it
+// claimed stays its own; outcomes are told under it even when another has followed.
+type session struct {
+	r        *run
+	consumer durable.Consumer
+	// ctx is the work context: handlers' contexts descend from it. It ends with ErrLeaseLost, or
+	// with ErrStopping after the grace time.
+	ctx context.Context
+	end context.CancelCauseFunc
+
+	claims  uint64 // number of the next claim; consume's
+	settles uint64 // number of the next settle; the settler's
+
+	kept    sync.WaitGroup // the keeper
+	keeping context.Context
+	endKeep context.CancelFunc
+	fence   *time.Timer // ends ctx when the lease does
+	dropped chan struct{}
+
+	mu    sync.Mutex // guards what follows
+	until time.Time  // the lease, less a margin, by the local monotonic clock
+	held  map[durable.Ref]struct{}
+}
+
+func newSession(r *run, consumer durable.Consumer, sent time.Time) *session {
+	s := &session{
+		r: r, consumer: consumer, claims: 1, settles: 1,
+		dropped: make(chan struct{}, 1), held: map[durable.Ref]struct{}{},
+	}
+	s.ctx, s.end = context.WithCancelCause(r.values)
+	s.keeping, s.endKeep = context.WithCancel(context.Background())
+	s.fence = time.AfterFunc(r.opts.Lease, s.checkLease)
+	s.extend(sent)
+	s.kept.Go(s.keep)
+	return s
+}
+
+// close ends the keeper and the work context.
+func (s *session) close() {
+	s.endKeep()
+	s.fence.Stop()
+	s.kept.Wait()
+	s.end(ErrStopping)
+}
+
+// extend notes a renewal that was sent at a time and confirmed. The margin is for clocks that
+// run at different speeds, and for what lies between the end of a context and of a handler.
+func (s *session) extend(sent time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = sent.Add(s.r.opts.Lease - s.r.opts.Lease/10)
+	s.fence.Reset(time.Until(s.until))
+}
+
+// checkLease is the fence timer: no renewal was confirmed in time.
+func (s *session) checkLease() {
+	if !s.alive() {
+		s.lose(errors.New("could not be renewed in time"))
+	}
+}
+
+// alive tells whether the lease is certainly still ours.
+func (s *session) alive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Before(s.until) && s.ctx.Err() == nil
+}
+
+// lose gives the identity up: the claims may be somebody else's from now on.
+func (s *session) lose(why error) {
+	s.mu.Lock()
+	lost := s.ctx.Err() == nil
+	held := len(s.held)
+	if lost {
+		s.end(fmt.Errorf("%w: %w", ErrLeaseLost, why))
+		s.endKeep()
+	}
+	s.mu.Unlock()
+	if lost {
+		s.r.q.log.Error("weir: lease lost, its claims are given up", "consumer", s.consumer.ID(), "claims", held, "why", why)
+		s.r.q.emit(Event{Type: EventLeaseLost, Err: why})
+	}
+}
+
+// keep renews the lease by a clock of its own, whatever else is slow.
+func (s *session) keep() {
+	every := s.r.opts.Lease / 3
+	p := newPacer(s.r.q.log, "renew", every/20, every/4)
+	wait := every
+	for sleep(s.keeping, wait) {
+		wait = every
+		if err := s.renew(); err != nil {
+			wait = p.fail(err)
+			continue
+		}
+		p.ok()
+	}
+}
+
+// renew makes one renewal. It is safe for concurrent use.
+func (s *session) renew() error {
+	sent := time.Now()
+	_, err := call(s.keeping, s.r.q, s.r.opts.Lease/3, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.consumer.Renew(ctx, s.r.opts.Lease)
+	})
+	switch {
+	case err == nil:
+		s.extend(sent)
+	case errors.Is(err, durable.ErrFenced):
+		s.lose(err)
+	}
+	return err
+}
+
+// hold notes claims that were answered; false if the answer came after the lease.
+func (s *session) hold(claims []*durable.Claim) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !time.Now().Before(s.until) || s.ctx.Err() != nil {
+		return false
+	}
+	for _, c := range claims {
+		s.held[durable.Ref{ID: c.ID, Token: c.Token}] = struct{}{}
+	}
+	return true
+}
+
+// drop notes claims whose settling was answered.
+func (s *session) drop(outcomes []durable.Outcome) {
+	s.mu.Lock()
+	for _, o := range outcomes {
+		delete(s.held, o.Ref)
+	}
+	s.mu.Unlock()
+	select {
+	case s.dropped <- struct{}{}:
+	default:
+	}
+}
+
+func (s *session) heldCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held)
+}
+
+func (s *session) heldRefs() []durable.Ref {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refs := make([]durable.Ref, 0, len(s.held))
+	for ref := range s.held {
+		refs = append(refs, ref)
+	}
+	return refs
+}
+
+// leave returns to the queue what the identity still holds, charging nobody. Unfinished, the
+// lease does it later.
+func (s *session) leave(limit time.Duration) {
+	if s.ctx.Err() != nil && errors.Is(context.Cause(s.ctx), ErrLeaseLost) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for more := true; more; {
+		var err error
+		if more, err = call(ctx, s.r.q, limit, s.consumer.Leave); err != nil {
+			s.r.q.log.Warn("weir: could not leave in order, the lease will end by itself", "consumer", s.consumer.ID(), "error", err)
+			return
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/local"
+)
+
+// outcome is how one run ended, on its way to the store.
+type outcome struct {
+	*execution
+	durable.Outcome
+	event EventType // what to report when the store has applied it
+	err   error     // the handler's
+}
+
+// settler tells the store how runs ended: in batches, one at a time, each under the identity
+// that claimed the jobs, and asked again until it is answered.
+type settler struct {
+	r     *run
+	ctx   context.Context
+	stop  context.CancelFunc
+	ended chan struct{}
+	some  chan struct{} // a token when the queue may not be empty
+
+	mu    sync.Mutex // guards queue
+	queue []*outcome // the batch under way is still in it
+}
+
+func newSettler(r *run) *settler {
+	t := &settler{r: r, ended: make(chan struct{}), some: make(chan struct{}, 1)}
+	t.ctx, t.stop = context.WithCancel(context.Background())
+	go t.run()
+	return t
+}
+
+func (t *settler) add(o *outcome) {
+	t.mu.Lock()
+	t.queue = append(t.queue, o)
+	t.mu.Unlock()
+	t.signal()
+}
+
+func (t *settler) signal() {
+	select {
+	case t.some <- struct{}{}:
+	default:
+	}
+}
+
+// drain waits until everything is told, for limit at most, and ends the settler. What is
+// left then is unsettled: its jobs come back by the end of the lease.
+func (t *settler) drain(limit time.Duration) {
+	deadline := time.AfterFunc(limit, t.stop)
+	defer deadline.Stop()
+	t.add(nil) // the last: ends run
+	<-t.ended
+	t.stop()
+}
+
+func (t *settler) run() {
+	defer close(t.ended)
+	for {
+		select {
+		case <-t.some:
+		case <-t.ctx.Done():
+		}
+		for {
+			batch, last := t.batch()
+			if len(batch) == 0 {
+				if last {
+					return
+				}
+				break
+			}
+			t.settle(batch)
+			t.mu.Lock()
+			n := copy(t.queue, t.queue[len(batch):])
+			clear(t.queue[n:])
+			t.queue = t.queue[:n]
+			t.mu.Unlock()
+		}
+	}
+}
+
+// batch returns the first outcomes that share a session, and whether the end was reached.
+func (t *settler) batch() (batch []*outcome, last bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range t.queue {
+		if o == nil {
+			return batch, true
+		}
+		if len(batch) == maxBatch || len(batch) > 0 && o.s != batch[0].s {
+			break
+		}
+		batch = append(batch, o)
+	}
+	return batch, false
+}
+
+// settle asks until it is answered: the same outcomes under the same number.
+func (t *settler) settle(batch []*outcome) {
+	s := batch[0].s
+	outcomes := make([]durable.Outcome, len(batch))
+	for i, o := range batch {
+		outcomes[i] = o.Outcome
+	}
+	n, since := s.settles, time.Now()
+	s.settles++
+	p := t.r.q.storePacer("settle")
+	for {
+		settled, err := call(t.ctx, t.r.q, callTimeout, func(ctx context.Context) (durable.Settled, error) {
+			return s.consumer.Settle(ctx, n, outcomes)
+		})
+		switch {
+		case err == nil:
+			p.ok()
+			s.drop(outcomes)
+			t.answered(batch, settled)
+			return
+		case errors.Is(err, durable.ErrNoSender), errors.Is(err, durable.ErrOutdated):
+			s.lose(err)
+		case time.Since(since) < t.r.q.opts.PersistWithin && sleep(t.ctx, p.fail(err)):
+			continue
+		}
+		t.unsettled(batch, err)
+		s.drop(outcomes)
+		return
+	}
+}
+
+// answered tells the owners.
+func (t *settler) answered(batch []*outcome, settled durable.Settled) {
+	q := t.r.q
+	if settled.Gap {
+		q.lostWrites("settle")
+	}
+	q.trimmed(settled.Trimmed)
+	for i, o := range batch {
+		event := Event{
+			Type: o.event, ID: o.claim.ID, Kind: o.claim.Kind, Deliveries: o.claim.Deliveries,
+			Delay: o.Delay, Err: o.err,
+		}
+		switch settled.Codes[i] {
+		case durable.CodeDead:
+			event.Type, event.Delay = EventDead, 0
+		case durable.CodeGone:
+			event.Type, event.Err = EventGone, ErrGone
+		case durable.CodeStale:
+			event.Type = EventStale
+		}
+		if o.ticket != nil {
+			o.moveTicket(event)
+		}
+		q.emit(event)
+	}
+}
+
+// moveTicket brings the ticket where the store says that the job is.
+func (o *outcome) moveTicket(event Event) {
+	switch event.Type {
+	case EventCompleted:
+		o.endTicket(local.Completed, nil)
+	case EventDead:
+		o.endTicket(local.Dead, o.err)
+	case EventGone:
+		o.endTicket(local.Cancelled, ErrGone)
+	case EventStale: // the job is somebody else's now, the ticket with it
+	default:
+		o.ticket.MarkRequeued()
+	}
+}
+
+func (o *outcome) endTicket(state local.State, cause error) {
+	o.ticket.End(state, cause)
+	o.r.q.watched.Forget(o.claim.ID, o.ticket)
+}
+
+// unsettled gives up on telling the store: the jobs will run again, if they were not told
+// after all.
+func (t *settler) unsettled(batch []*outcome, err error) {
+	t.r.q.log.Error("weir: outcomes could not be told to the store, their jobs may run again", "outcomes", len(batch), "error", err)
+	for _, o := range batch {
+		if o.ticket != nil {
+			o.ticket.MarkRequeued()
+		}
+		t.r.q.emit(Event{
+			Type: EventUnsettled, ID: o.claim.ID, Kind: o.claim.Kind, Deliveries: o.claim.Deliveries,
+			Err: fmt.Errorf("%w: %w", ErrUnsettled, err),
+		})
+	}
+}

@@ -1,0 +1,341 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/local"
+)
+
+// shipper takes accepted jobs from the front and makes them durable, in order and in
+// group commits: whatever has come while the last request was under way goes into the next,
+// and nothing waits for company. It is one goroutine, started by the first Submit and ended
+// by Shutdown; the fields belong to it.
+//
+// hand[:request] is the request under way. Once it was sent and not answered (doubts > 0),
+// it is asked again under the same number with the same content until there is an answer;
+// jobs whose time is up meanwhile end uncertain but stay part of it.
+type shipper struct {
+	q    *Queue
+	ctx  context.Context // ended by Shutdown
+	stop context.CancelFunc
+	done chan struct{}
+
+	// closing is set by Shutdown before stop: the context of the last exchange.
+	closing context.Context
+	// returned and uncertain are read by Shutdown after done.
+	returned, uncertain []Returned
+
+	producer durable.Producer // nil: an identity must be opened first
+	n        uint64           // number of the request
+	doubts   int              // times it was sent without an answer
+	request  int
+	hand     []*job
+	next     time.Duration // when the first job in hand runs out of time
+
+	store, room *pacer
+	slots       []local.Slot[*job] // reused
+	wires       []*durable.Job     // reused
+}
+
+// startShipper starts the shipper, once; never after Shutdown.
+func (q *Queue) startShipper() {
+	q.shipOnce.Do(func() {
+		s := &shipper{
+			q: q, n: 1, done: make(chan struct{}),
+			store: q.storePacer("append"),
+			room:  newPacer(q.log, "append", time.Millisecond, 100*time.Millisecond),
+		}
+		s.ctx, s.stop = context.WithCancel(context.Background())
+		q.ship = s
+		go s.run()
+	})
+}
+
+func (s *shipper) run() {
+	defer close(s.done)
+	for s.load() {
+		if wait := s.send(); wait > 0 && len(s.hand) > 0 {
+			sleep(s.ctx, min(wait, max(s.next-s.q.now(), 0)))
+		}
+	}
+	s.finish()
+}
+
+// load fills the hand, unless its request is in doubt, and blocks while it is empty.
+// It returns false when the shipper is to end.
+func (s *shipper) load() bool {
+	s.expire()
+	slots := s.slots[:0]
+	switch {
+	case s.ctx.Err() != nil:
+		return false
+	case s.doubts > 0 || len(s.hand) >= maxBatch:
+	case len(s.hand) > 0:
+		slots = s.q.front.TryTake(slots, maxBatch-len(s.hand), maxBatchBytes)
+	default:
+		var err error
+		if slots, err = s.q.front.Take(s.ctx, slots, maxBatch, maxBatchBytes); err != nil {
+			return false
+		}
+	}
+	for _, slot := range slots {
+		slot.Job.slot = slot
+		s.hand = append(s.hand, slot.Job)
+	}
+	clear(slots)
+	s.slots = slots[:0]
+	s.expire()
+	return true
+}
+
+// expire ends the jobs in hand whose time is up, and notes when the next one's is.
+func (s *shipper) expire() {
+	now := s.q.now()
+	s.next = now + time.Hour
+	kept, open := s.hand[:0], 0
+	for i, j := range s.hand {
+		asked := s.doubts > 0 && i < s.request
+		switch {
+		case j.over:
+		case j.persist <= now && asked:
+			s.end(j, local.Uncertain, durable.ErrInDoubt)
+		case j.persist <= now:
+			s.end(j, local.Abandoned, durable.ErrNotExecuted)
+		default:
+			s.next = min(s.next, j.persist)
+			if asked {
+				open++
+			}
+		}
+		if !j.over || asked {
+			kept = append(kept, j)
+		}
+	}
+	clear(s.hand[len(kept):])
+	s.hand = kept
+	s.release()
+	if s.doubts > 0 && open == 0 {
+		// Nobody waits for the answer any more, so the number is given up, and the identity with it.
+		s.forget()
+	}
+}
+
+// send makes one exchange with the store and returns how long to wait before the next.
+func (s *shipper) send() time.Duration {
+	if len(s.hand) == 0 {
+		return 0
+	}
+	if err := s.q.recheck(s.ctx); err != nil {
+		return s.store.fail(err)
+	}
+	if s.producer == nil {
+		producer, err := call(s.ctx, s.q, s.limit(), s.q.engine.OpenProducer)
+		if err != nil {
+			return s.store.fail(err)
+		}
+		s.producer, s.n = producer, 1
+	}
+	if s.doubts == 0 {
+		s.compose()
+	}
+	producer, n, wires := s.producer, s.n, s.wires // an exchange may outlive the wait for it
+	answer, err := call(s.ctx, s.q, s.limit(), func(ctx context.Context) (durable.Appended, error) {
+		return producer.Append(ctx, n, wires)
+	})
+	switch {
+	case err == nil:
+		return s.answered(answer)
+	case errors.Is(err, durable.ErrNoSender) || errors.Is(err, durable.ErrOutdated):
+		// The store has lost our identity. Sent once, nothing happened and the batch goes out
+		// again under a new one; sent before, it may be stored, and even completed.
+		if s.doubts > 0 {
+			for _, j := range s.hand[:s.request] {
+				s.end(j, local.Uncertain, err)
+			}
+		}
+		s.forget()
+	case !errors.Is(err, durable.ErrNotExecuted):
+		s.doubts++
+	}
+	return s.store.fail(err)
+}
+
+// limit bounds an exchange, so that no job in hand learns late that its time is up.
+func (s *shipper) limit() time.Duration {
+	return min(callTimeout, max(s.next-s.q.now(), time.Millisecond))
+}
+
+// compose makes the request: a prefix of the hand, within the bounds of a batch.
+func (s *shipper) compose() {
+	clear(s.wires)
+	s.wires, s.request = s.wires[:0], 0
+	var bytes int64
+	for _, j := range s.hand {
+		bytes += j.size
+		if s.request == maxBatch || s.request > 0 && bytes > maxBatchBytes {
+			break
+		}
+		s.wires = append(s.wires, j.wire)
+		s.request++
+		// Watched before the store has it: a worker of this process may be quicker than the answer.
+		// A living ticket of the same ID goes first: then this job will be refused.
+		if s.q.watched.Find(j.id) == nil {
+			s.q.watched.Watch(&j.Promise)
+		}
+	}
+}
+
+// answered takes the store's answer to the request.
+func (s *shipper) answered(answer durable.Appended) time.Duration {
+	s.store.ok()
+	s.take(answer)
+	s.n++
+	s.doubts = 0
+	full := answer.Taken < s.request
+	s.request = 0
+	if full {
+		return s.room.pause()
+	}
+	s.room.ok()
+	return 0
+}
+
+// take ends or marks the jobs an answer speaks of and removes them from the hand.
+func (s *shipper) take(answer durable.Appended) {
+	q := s.q
+	q.backlog.Store(answer.Backlog)
+	if answer.Gap {
+		q.lostWrites("append")
+	}
+	refused := answer.Refused
+	for i, j := range s.hand[:answer.Taken] {
+		if len(refused) > 0 && refused[0].Pos == i {
+			s.end(j, local.Refused, refusal(refused[0].Code))
+			refused = refused[1:]
+			continue
+		}
+		if !j.over {
+			if q.watched.Find(j.id) != &j.Promise {
+				q.watched.Watch(&j.Promise)
+			}
+			j.MarkEnqueued()
+			q.emit(Event{Type: EventEnqueued, ID: j.id, Kind: j.kind})
+			s.free(j)
+		}
+	}
+	s.release()
+	n := copy(s.hand, s.hand[answer.Taken:])
+	clear(s.hand[n:])
+	s.hand = s.hand[:n]
+}
+
+func refusal(code durable.RefusalCode) error {
+	if code == durable.RefusedDuplicate {
+		return ErrDuplicate
+	}
+	return durable.ErrBadKey
+}
+
+// end ends a job that will not be reported enqueued; release gives its slot back.
+func (s *shipper) end(j *job, state local.State, cause error) {
+	if j.over {
+		return
+	}
+	j.End(state, cause)
+	s.q.watched.Forget(j.id, &j.Promise)
+	event := map[local.State]EventType{
+		local.Refused: EventRefused, local.Abandoned: EventAbandoned, local.Uncertain: EventUncertain,
+	}[state]
+	s.q.emit(Event{Type: event, ID: j.id, Kind: j.kind, Err: cause})
+	s.free(j)
+}
+
+// free notes the slot of a job that has left memory; release gives all of them back at once.
+func (s *shipper) free(j *job) {
+	j.over, j.wire = true, nil
+	s.slots = append(s.slots, j.slot)
+	j.slot = local.Slot[*job]{}
+}
+
+func (s *shipper) release() {
+	if len(s.slots) > 0 {
+		s.q.front.Release(s.slots...)
+		clear(s.slots)
+		s.slots = s.slots[:0]
+	}
+}
+
+// forget gives up the identity, and with it the number under way; what is over leaves the hand.
+func (s *shipper) forget() {
+	s.release()
+	s.producer, s.n, s.doubts, s.request = nil, 1, 0, 0
+	kept := s.hand[:0]
+	for _, j := range s.hand {
+		if !j.over {
+			kept = append(kept, j)
+		}
+	}
+	clear(s.hand[len(kept):])
+	s.hand = kept
+}
+
+// finish settles what a request in doubt has done, and hands everything else back.
+func (s *shipper) finish() {
+	if s.doubts > 0 {
+		answer, err := s.close()
+		if err == nil {
+			s.take(answer)
+		} else {
+			for _, j := range s.hand[:s.request] {
+				s.uncertain = append(s.uncertain, s.giveBack(j, local.Uncertain, err)...)
+			}
+		}
+		s.forget()
+	}
+	for _, j := range s.hand {
+		s.returned = append(s.returned, s.giveBack(j, local.Abandoned, ErrShutdown)...)
+	}
+	for _, slot := range s.q.front.Drain() {
+		slot.Job.slot = slot
+		s.returned = append(s.returned, s.giveBack(slot.Job, local.Abandoned, ErrShutdown)...)
+	}
+	s.release()
+}
+
+// close asks, until it is answered, what became of the request in doubt, and makes sure
+// that nothing of it happens later.
+func (s *shipper) close() (durable.Appended, error) {
+	producer, n := s.producer, s.n+1
+	for {
+		answer, err := call(s.closing, s.q, callTimeout, func(ctx context.Context) (durable.Appended, error) {
+			return producer.Close(ctx, n)
+		})
+		if err == nil || errors.Is(err, durable.ErrNoSender) || errors.Is(err, durable.ErrOutdated) {
+			return answer, err
+		}
+		if !sleep(s.closing, s.store.fail(err)) {
+			return answer, fmt.Errorf("%w: %w", durable.ErrInDoubt, err)
+		}
+	}
+}
+
+// giveBack ends a job and returns it in the form for its owner; nothing if it has ended.
+func (s *shipper) giveBack(j *job, state local.State, cause error) []Returned {
+	if j.over {
+		return nil
+	}
+	headers, _ := decodeHeaders(j.wire.Headers) // encoded by us
+	back := Returned{ID: j.id, Kind: j.kind, Payload: j.wire.Payload, Headers: headers, Err: cause}
+	s.end(j, state, cause)
+	return []Returned{back}
+}
+
+// lostWrites reports that the store has lost what it had answered.
+func (q *Queue) lostWrites(what string) {
+	q.log.Error("weir: the store has lost writes it had answered", "found by", what)
+	q.emit(Event{Type: EventGap, Err: fmt.Errorf("bridge: found by %s", what)})
+}

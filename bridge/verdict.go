@@ -1,0 +1,84 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// Causes with which a handler's context ends; read them with context.Cause.
+var (
+	// ErrLeaseLost: this process could not renew its lease, so the job may be running
+	// elsewhere already. Whatever the handler returns, its claim is no longer its own.
+	ErrLeaseLost = errors.New("bridge: lease lost")
+	// ErrStopping: Run was asked to stop and the grace time is over. The job goes back to the
+	// queue and no attempt is charged, unless the handler returns nil.
+	ErrStopping = errors.New("bridge: stopping")
+	// ErrTimeout: the handler has used up its own timeout. It counts as a failed run.
+	ErrTimeout = errors.New("bridge: handler timed out")
+)
+
+// Other errors of this package.
+var (
+	// ErrDuplicate: a job with this ID is in the store already.
+	ErrDuplicate = errors.New("bridge: a job with this ID is already there")
+	// ErrRunning: Run was called while another Run of the same queue is going on.
+	ErrRunning = errors.New("bridge: queue is running already")
+	// ErrNoHandler: Run was called before any kind had a handler.
+	ErrNoHandler = errors.New("bridge: no kind has a handler")
+	// ErrHandlerSet: Handle was called a second time for one kind.
+	ErrHandlerSet = errors.New("bridge: kind has a handler already")
+	// ErrStuck: Run ended while handlers that ignore their contexts were still running.
+	// Their claims were given up.
+	ErrStuck = errors.New("bridge: handlers did not return")
+	// ErrGone: the job's record was removed from the store while the job was running.
+	ErrGone = errors.New("bridge: job was removed from the store")
+	// ErrUnsettled: the store could not be told how a run ended; it will run again.
+	ErrUnsettled = errors.New("bridge: outcome not recorded")
+)
+
+// Permanent marks an error of a handler as final: the job goes dead at once, whatever is
+// left of its attempts. Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }
+
+// Snooze is what a handler returns to have its job run again after d, without a
+// failure being charged. d is cut to whole milliseconds and is at least one.
+func Snooze(d time.Duration) error { return &snoozeError{max(d, time.Millisecond)} }
+
+type snoozeError struct{ delay time.Duration }
+
+func (e *snoozeError) Error() string { return fmt.Sprintf("bridge: snooze for %v", e.delay) }
+
+// PanicError is the failure of a handler that panicked or ended its goroutine with
+// runtime.Goexit.
+type PanicError struct {
+	Message string // the value of the panic, printed
+	Stack   []byte
+	cause   error // the value of the panic, if it was an error
+}
+
+func (e *PanicError) Error() string { return "bridge: handler " + e.Message + "\n" + string(e.Stack) }
+
+// Unwrap returns the value of the panic if it was an error.
+func (e *PanicError) Unwrap() error { return e.cause }
+
+// panicked makes the failure out of what recover returned; nil means Goexit.
+func panicked(value any) *PanicError {
+	e := &PanicError{Message: "called runtime.Goexit", Stack: debug.Stack()}
+	if value != nil {
+		e.Message = fmt.Sprintf("panicked: %v", value)
+		e.cause, _ = value.(error)
+	}
+	return e
+}
