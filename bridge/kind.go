@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-9dec4fca/weir/durable"
@@ -200,8 +201,8 @@ type handling struct {
 }
 
 func (q *Queue) handle(kind string, h *handling) error {
-	for i := len(q.opts.Middleware) - 1; i >= 0; i-- {
-		if h.run = q.opts.Middleware[i](h.run); h.run == nil {
+	for _, wrap := range slices.Backward(q.opts.Middleware) {
+		if h.run = wrap(h.run); h.run == nil {
 			return errors.New("bridge: a middleware returned no handler")
 		}
 	}

@@ -156,7 +156,7 @@ func TestPersistDeadlineEndsJobsAbandonedOrUncertain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer q.Shutdown(t.Context())
+				defer shutdown(t, q)
 				kind := bridge.NewKind[int](q, "count", nil)
 				first, _ := kind.TrySubmit(0)
 				if err := first.WaitEnqueued(t.Context()); err != nil {

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
+	"github.com/seed-9dec4fca/weir/policy"
 )
 
 // logEvery bounds the log lines of one failing loop.
@@ -17,18 +17,15 @@ const logEvery = 10 * time.Second
 type pacer struct {
 	log      *slog.Logger
 	what     string
-	interval *backoff.ExponentialBackOff
-	failures int // in a row
+	delays   policy.Retry
+	tries    int // in a row without success
+	failures int // of these, failures
 	silent   int // of these, since the last line
 	lastLog  time.Time
 }
 
 func newPacer(log *slog.Logger, what string, initial, most time.Duration) *pacer {
-	return &pacer{log: log, what: what, interval: backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(initial),
-		backoff.WithMaxInterval(most),
-		backoff.WithMaxElapsedTime(0), // the library's default gives up for good after 15 minutes
-	)}
+	return &pacer{log: log, what: what, delays: policy.Retry{Initial: initial, Max: most}}
 }
 
 // storePacer is for a loop whose store does not answer as it should.
@@ -39,7 +36,7 @@ func (q *Queue) storePacer(what string) *pacer {
 // fail notes a failure and returns how long to wait before the next try.
 func (p *pacer) fail(err error) time.Duration {
 	p.failures++
-	wait := p.interval.NextBackOff()
+	wait := p.pause()
 	if now := time.Now(); p.failures == 1 || now.Sub(p.lastLog) >= logEvery {
 		p.log.Warn("weir: "+p.what+" failed, will try again", "error", err, "failures", p.failures, "unlogged", p.silent, "wait", wait)
 		p.lastLog, p.silent = now, 0
@@ -50,11 +47,14 @@ func (p *pacer) fail(err error) time.Duration {
 }
 
 // pause is fail for what is no failure: it waits longer each time and logs nothing.
-func (p *pacer) pause() time.Duration { return p.interval.NextBackOff() }
+func (p *pacer) pause() time.Duration {
+	p.tries++
+	return p.delays.Delay(p.tries)
+}
 
 // ok notes a success.
 func (p *pacer) ok() {
-	p.interval.Reset()
+	p.tries = 0
 	if p.failures > 0 {
 		p.log.Info("weir: "+p.what+" works again", "failures", p.failures)
 		p.failures, p.silent = 0, 0

@@ -31,14 +31,17 @@ func setup(t *testing.T, opts *bridge.Options) *bench {
 		t.Fatal(err)
 	}
 	b.q = q
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if _, err := q.Shutdown(ctx); err != nil {
-			t.Errorf("shutdown: %v", err)
-		}
-	})
+	t.Cleanup(func() { shutdown(t, q) })
 	return b
+}
+
+func shutdown(t *testing.T, q *bridge.Queue) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if _, err := q.Shutdown(ctx); err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
 }
 
 func (b *bench) run(t *testing.T, opts *bridge.RunOptions) {
