@@ -33,14 +33,14 @@ const (
 	KindFunc                     // Func
 )
 
-// Wait waits in the order of arrival until there is room, at most max and never past
+// Wait waits in the order of arrival until there is room, at most that long and never past
 // the context's deadline; Wait(0) is bounded by the context's deadline alone. There is no
 // unbounded wait: without any deadline the call is refused with ErrInvalid, whether or
-// not there is room, and so it is with a negative max.
+// not there is room, and so it is with a negative maximum.
 //
 // A wait that cannot succeed in time, at the rate at which room is made now, is refused at
 // once (ReasonPredicted).
-func Wait(max time.Duration) Policy { return Policy{kind: KindWait, max: max} }
+func Wait(atMost time.Duration) Policy { return Policy{kind: KindWait, max: atMost} }
 
 // Reject refuses at once with ErrFull.
 func Reject() Policy { return Policy{kind: KindReject} }
@@ -80,18 +80,18 @@ func (p Policy) Max() time.Duration { return p.max }
 func (p Policy) Validate() error {
 	switch {
 	case p.max < 0:
-		return fmt.Errorf("policy: Wait: max is negative: %v", p.max)
+		return fmt.Errorf("policy: Wait: negative: %v", p.max)
 	case p.kind == KindFunc && p.decide == nil:
 		return errors.New("policy: Func: decide is nil")
 	}
 	return nil
 }
 
-// Plan asks a valid Func for its decision and checks it; every other policy is its own
-// plan. The plan is a plain policy, never a Func.
+// Plan asks a Func for its decision; every other policy is its own plan. The plan is a
+// plain policy, never a Func, and valid unless there is an error.
 func (p Policy) Plan(s Snapshot) (Policy, error) {
-	if p.kind != KindFunc {
-		return p, p.Validate()
+	if err := p.Validate(); err != nil || p.kind != KindFunc {
+		return p, err
 	}
 	plan := p.decide(s)
 	if plan.kind == KindFunc {

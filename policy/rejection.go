@@ -29,7 +29,7 @@ var (
 // ReasonShed, and for the others the sentinel of the same name. A wait that was ended by
 // the context's deadline, and not by its own limit, matches context.DeadlineExceeded too.
 // ReasonCancelled matches context.Canceled, and not ErrFull. Cause is matched as well.
-type Rejection struct {
+type Rejection struct { //nolint:errname // the name of the thing itself, as in the documentation
 	Reason Reason
 	Stage  Stage
 	// Depth is how many slots were held, of Capacity.
@@ -48,11 +48,11 @@ type Rejection struct {
 // Error names the reason, the stage, and the numbers that are known.
 func (r *Rejection) Error() string {
 	b := make([]byte, 0, 160)
-	b = append(b, "policy: refused: "...)
-	b = append(b, r.Reason.String()...)
-	b = append(b, " at the "...)
+	b = append(b, "policy: refused by the "...)
 	b = append(b, r.Stage.String()...)
-	b = append(b, ": "...)
+	b = append(b, " stage: "...)
+	b = append(b, r.Reason.String()...)
+	b = append(b, ", "...)
 	b = strconv.AppendInt(b, int64(r.Depth), 10)
 	b = append(b, '/')
 	b = strconv.AppendInt(b, int64(r.Capacity), 10)
