@@ -1,7 +1,6 @@
 package local
 
 import (
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -40,7 +39,7 @@ func (w *stopwatch) lap(now time.Duration) time.Duration {
 }
 
 // drainMemory is the time constant by which old releases are forgotten.
-const drainMemory = 2 * time.Second
+const drainMemory = time.Second
 
 // drainRate estimates how many slots are given back per second of busy time: the mean of
 // the rate over time, the past weighing exponentially less. Each stretch between two
@@ -51,40 +50,39 @@ type drainRate struct {
 	slots   float64 // weighted integral of the rate
 	seconds float64 // weighted integral of the time
 	last    time.Duration
+	known   bool
 }
 
 // add notes that n slots were given back.
 func (r *drainRate) add(n int, busy time.Duration) {
-	// Releases at one instant happen, above all in a synctest bubble.
-	stretch := max(busy-r.last, time.Nanosecond)
-	keep, weight := r.decay(stretch)
-	r.slots = r.slots*keep + float64(n)*weight/stretch.Seconds()
-	r.seconds = r.seconds*keep + weight
-	r.last = max(r.last, busy)
+	x, growth := r.stretch(busy)
+	fade := 1 + x*growth
+	r.slots = (r.slots + float64(n)*growth) / fade
+	r.seconds = (r.seconds + x*drainMemory.Seconds()*growth) / fade
+	r.last, r.known = max(r.last, busy), true
 }
 
 // perSecond is the estimate, 0 if there has been no release. While the current stretch is
 // shorter than usual it tells nothing. Once it is longer it counts as if it ended
-// now with one release: a drain that stopped looks slower and slower, but is never
-// taken for slower than one slot in the time since it stopped; it may merely be slow.
+// now with one release: a drain that stopped looks slower and slower, but never slower
+// than one slot in the time since: it may merely be slow.
 func (r *drainRate) perSecond(busy time.Duration) float64 {
-	if r.seconds == 0 {
+	if !r.known {
 		return 0
 	}
-	rate := r.slots / r.seconds
-	stretch := busy - r.last
-	if stretch <= 0 {
-		return rate
-	}
-	keep, weight := r.decay(stretch)
-	return min(rate, (r.slots*keep+weight/stretch.Seconds())/(r.seconds*keep+weight))
+	x, growth := r.stretch(busy)
+	// Releases at one instant happen, above all in a synctest bubble.
+	seconds := max(r.seconds, time.Nanosecond.Seconds())
+	return min(r.slots/seconds, (r.slots+growth)/(seconds+x*drainMemory.Seconds()*growth))
 }
 
-// decay tells how much weight the past keeps over a stretch of time, and the weight of
-// the stretch, in seconds.
-func (*drainRate) decay(stretch time.Duration) (keep, weight float64) {
-	x := -stretch.Seconds() / drainMemory.Seconds()
-	return math.Exp(x), -math.Expm1(x) * drainMemory.Seconds()
+// stretch is the time since the last release in units of drainMemory, x, and (exp(x)-1)/x,
+// where exp is the beginning of its series: the past loses weight by exp(-x), and what the
+// stretch itself weighs, in proportion, is x times growth. The series needs no call of
+// exp while mu is held, and forgets a little less of what lies more than a few units back.
+func (r *drainRate) stretch(busy time.Duration) (x, growth float64) {
+	x = max(busy-r.last, 0).Seconds() / drainMemory.Seconds()
+	return x, 1 + x/2 + x*x/6
 }
 
 // shortestRetry is the shortest RetryAfter that is not 0.

@@ -214,9 +214,6 @@ func (f *Front[T]) plan(p policy.Policy, size int64, now time.Duration) (policy.
 	if p.Kind() != policy.KindFunc {
 		return p, p.Validate()
 	}
-	if err := p.Validate(); err != nil {
-		return p, err
-	}
 	// decide runs without mu: it is foreign code, and may panic.
 	p, err := p.Plan(f.snapshot(size, now))
 	if err != nil || !p.IsZero() {

@@ -38,6 +38,8 @@ func (f *Front[T]) Take(ctx context.Context, buf []Slot[T], limit int, maxBytes 
 	case s := <-f.jobs:
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		f.queued-- // received around pop
+		f.queuedBytes -= s.size
 		f.unpop([]Slot[T]{s})
 		return f.gather(buf, limit, maxBytes), nil
 	case <-ctx.Done():
