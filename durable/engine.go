@@ -143,6 +143,7 @@ type RefusalCode byte
 const (
 	RefusedDuplicate RefusalCode = 'D' // a job with this ID is already there
 	RefusedBadKey    RefusalCode = 'K' // the job's key holds something else
+	RefusedBadID     RefusalCode = 'I' // the engine cannot store an ID like that: empty, or too long
 )
 
 // ClaimRequest asks for jobs.

@@ -1,0 +1,282 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ListOptions bound a list queue. The zero value of each field means its default;
+// negative values are refused by name. Everybody who uses a queue should set the same.
+type ListOptions struct {
+	// Prefix is what every key of the queue begins with, literally. On a cluster it needs a
+	// hash tag. Default "{<name>}:".
+	Prefix string
+	// MaxBacklog bounds pending plus scheduled jobs: an append stores what there is room
+	// for. What comes back (retries, releases, recoveries) and what foreign producers push is not
+	// refused. Default 100,000.
+	MaxBacklog int64
+	// MaxCrashes is how many claims of a job may end with the loss of its consumer before it
+	// is dead; default 5.
+	MaxCrashes int
+	// MaxDead is how many dead letters are kept; the oldest are discarded, and counted.
+	// Default 10,000.
+	MaxDead int64
+	// MaxCorrupt is how many entries that nobody can run are kept for the operator; the
+	// oldest are discarded. Default 1,000.
+	MaxCorrupt int64
+}
+
+const (
+	defaultMaxBacklog = 100_000
+	defaultMaxCrashes = 5
+	defaultMaxDead    = 10_000
+	defaultMaxCorrupt = 1_000
+
+	maxNameBytes   = 128
+	maxPrefixBytes = 256
+)
+
+// Bounds of one script.
+const (
+	returnStep   = 250      // entries that one sweep or leave returns
+	sweepMembers = 8        // consumers that one sweep looks at
+	searchStep   = 200      // keys that one sweep looks at for unregistered lists
+	statsMembers = 1000     // consumers whose claims stats count
+	maxReason    = 1 << 10  // bytes of a reason that are kept
+	unknownLease = 30_000   // ms; of a consumer whose record is gone
+	wireVersion  = 1        // of the contract of DESIGN section 4; the newest we speak
+	drainTimeout = 3 * Park // of one Await, beyond which the server is taken to be frozen
+	millisecond  = time.Millisecond
+)
+
+func (o *ListOptions) validate() error {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"MaxBacklog", o.MaxBacklog},
+		{"MaxCrashes", int64(o.MaxCrashes)},
+		{"MaxDead", o.MaxDead},
+		{"MaxCorrupt", o.MaxCorrupt},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("durable: ListOptions.%s is %d, must not be negative", f.name, f.value)
+		}
+	}
+	if len(o.Prefix) > maxPrefixBytes {
+		return fmt.Errorf("durable: ListOptions.Prefix has %d bytes, at most %d are possible", len(o.Prefix), maxPrefixBytes)
+	}
+	return nil
+}
+
+// withDefaults fills in what was left zero.
+func (o ListOptions) withDefaults(name string) ListOptions {
+	if o.Prefix == "" {
+		o.Prefix = "{" + name + "}:"
+	}
+	if o.MaxBacklog == 0 {
+		o.MaxBacklog = defaultMaxBacklog
+	}
+	if o.MaxCrashes == 0 {
+		o.MaxCrashes = defaultMaxCrashes
+	}
+	if o.MaxDead == 0 {
+		o.MaxDead = defaultMaxDead
+	}
+	if o.MaxCorrupt == 0 {
+		o.MaxCorrupt = defaultMaxCorrupt
+	}
+	return o
+}
+
+// List is a queue in Redis lists: an Engine with the keys that the package comment shows, so
+// that any language can enqueue and look. Make one with Redis.List; several with the same prefix
+// are the same queue. It is safe for concurrent use.
+type List struct {
+	redis *Redis
+	name  string
+	opts  ListOptions
+	keys  *listKeys
+	bad   error // of name and options
+
+	await  lane         // of this queue's Await, which keeps its place until the command ends
+	cursor atomic.Value // string: where the search for unregistered lists goes on
+
+	mu    sync.Mutex // guards wider
+	wider *gate      // the gate that already has a place for this queue's Await
+}
+
+// List makes a handle of the queue name. Nil options mean the defaults. It does not touch
+// the network; a bad name or option is reported by Info, and by every call.
+func (r *Redis) List(name string, opts *ListOptions) *List {
+	l := &List{redis: r, name: name, await: newLane(awaitLane)}
+	l.cursor.Store("0")
+	if opts != nil {
+		l.opts = *opts
+	}
+	l.bad = validateName(name)
+	if l.bad == nil {
+		l.bad = l.opts.validate()
+	}
+	l.opts = l.opts.withDefaults(name)
+	if l.bad == nil && r.cluster && !hasHashTag(l.opts.Prefix) {
+		l.bad = fmt.Errorf("durable: ListOptions.Prefix %q has no hash tag in braces, which a cluster needs", l.opts.Prefix)
+	}
+	l.keys = newListKeys(l.opts.Prefix)
+	return l
+}
+
+// validateName refuses names that would make keys or logs ambiguous.
+func validateName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("durable: the name of a list is empty")
+	case len(name) > maxNameBytes:
+		return fmt.Errorf("durable: the name of a list has %d bytes, at most %d are possible", len(name), maxNameBytes)
+	case strings.ContainsAny(name, "{}"):
+		return fmt.Errorf("durable: the name %q of a list has a brace in it", name)
+	}
+	for _, c := range name {
+		if c < ' ' || c == 0x7f {
+			return fmt.Errorf("durable: the name %q of a list has a control character in it", name)
+		}
+	}
+	return nil
+}
+
+// Info tells the name and the bound, and the error of a bad name or option.
+func (l *List) Info() (Info, error) {
+	return Info{Name: l.name, MaxBacklog: l.opts.MaxBacklog}, l.bad
+}
+
+// Close lets go of the store's client, which closes with the last queue that uses it. It
+// waits for an Await that was given up, at most about a second. Nothing durable changes, a later
+// call connects anew, and it is idempotent.
+func (l *List) Close() error {
+	err := l.redis.drop(l)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	if l.await.enter(ctx) == nil {
+		l.await.leave()
+	}
+	return err
+}
+
+// bound gives ctx the deadline of one exchange, unless it has an earlier one.
+func (l *List) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, l.redis.opts.Timeout)
+}
+
+// run executes a script in a lane and takes the code off its answer. Codes that mean the
+// same in every script come back as errors.
+func (l *List) run(ctx context.Context, in lane, s *script, args ...any) (code string, answer reply, err error) {
+	if err := l.ready(ctx); err != nil {
+		return "", nil, failed(l.name, s.verb, ErrNotExecuted, err)
+	}
+	ctx, cancel := l.bound(ctx)
+	defer cancel()
+	if err := in.enter(ctx); err != nil {
+		return "", nil, failed(l.name, s.verb, ErrNotExecuted, err)
+	}
+	defer in.leave()
+	client, _ := l.redis.hold(l)
+	args = append([]any{s.verb, l.keys.prefix, wireVersion}, args...)
+	got, err := s.run(ctx, client, l.keys.fixed, args)
+	if err != nil {
+		return "", nil, classify(l.name, s.verb, err)
+	}
+	code, answer, err = decodeReply(got)
+	if err == nil {
+		err = answer.refusal(code)
+	}
+	if err != nil {
+		return "", nil, failed(l.name, s.verb, err, nil)
+	}
+	return code, answer, nil
+}
+
+// ready refuses a call that cannot be executed.
+func (l *List) ready(ctx context.Context) error {
+	if l.bad != nil {
+		return l.bad
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// misuse is the answer to a request that no store could execute.
+func (l *List) misuse(op, what string) error {
+	return failed(l.name, op, ErrNotExecuted, errors.New(what))
+}
+
+// millis is a duration as scripts take it.
+func millis(d time.Duration) int64 { return max(0, d.Milliseconds()) }
+
+// Sweep returns what consumers without a lease still hold: to the head of the queue, or,
+// where a crash is charged, after a short delay, or to the dead letters when the crashes are used
+// up. One call looks at a bounded number of consumers and entries.
+func (l *List) Sweep(ctx context.Context) (Swept, error) {
+	_, answer, err := l.run(ctx, l.redis.commands, listScripts.sweep,
+		l.opts.MaxCrashes, l.opts.MaxDead, l.opts.MaxCorrupt, returnStep, sweepMembers,
+		l.cursor.Load(), l.keys.processingPattern, searchStep, unknownLease)
+	if err != nil {
+		return Swept{}, err
+	}
+	swept := Swept{
+		Fenced:   int(answer.int()),
+		Returned: int(answer.int()),
+		Dead:     int(answer.int()),
+		Trimmed:  int(answer.int()),
+		More:     answer.int() == 1,
+	}
+	if cursor := answer.text(); cursor != "" {
+		l.cursor.Store(cursor)
+	}
+	return swept, nil
+}
+
+// Stats reads sizes and counters, all of one instant. Claims are those of the first 1,000
+// registered consumers.
+func (l *List) Stats(ctx context.Context) (Stats, error) {
+	_, answer, err := l.run(ctx, l.redis.commands, listScripts.stats, statsMembers)
+	if err != nil {
+		return Stats{}, err
+	}
+	stats := Stats{
+		Pending:    answer.int(),
+		Scheduled:  answer.int(),
+		Processing: answer.int(),
+		Dead:       answer.int(),
+		Corrupt:    answer.int(),
+		Consumers:  answer.int(),
+		Counters:   make(map[string]int64),
+	}
+	for len(answer) > 1 {
+		name := answer.text()
+		stats.Counters[name] = answer.int()
+	}
+	return stats, nil
+}
+
+// hold is the client as Await uses it, with a place for its connection.
+func (l *List) hold() redis.UniversalClient {
+	client, gate := l.redis.hold(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wider != gate {
+		gate.widen()
+		l.wider = gate
+	}
+	return client
+}
+
+var _ Engine = (*List)(nil)

@@ -1,0 +1,264 @@
+package durable
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The oldest server with BLMOVE and LMOVE.
+const (
+	minMajor = 6
+	minMinor = 2
+)
+
+// CheckWarnings is what a check found that does not prevent the use of the queue.
+type CheckWarnings []string
+
+// Check asks the server whether the queue can run on it: its version, whether it deletes
+// keys when it is full, whether it takes writes, whether the user may run every command that is
+// needed, and whether the queue's keys are what they should be. All that is wrong is in one
+// *CheckError; any other error means that there was no answer. What a server does not tell
+// (managed ones, some stand-ins) counts as usable.
+func (l *List) Check(ctx context.Context) error {
+	_, err := l.Inspect(ctx)
+	return err
+}
+
+// Inspect is Check, and returns besides what is doubtful but usable.
+func (l *List) Inspect(ctx context.Context) (CheckWarnings, error) {
+	if l.bad != nil {
+		return nil, &CheckError{Queue: l.name, Problems: []string{l.bad.Error()}}
+	}
+	var found findings
+	args := []any{len(probes(l.keys.probe))}
+	for _, p := range probes(l.keys.probe) {
+		args = append(args, len(p))
+		for _, word := range p {
+			args = append(args, word)
+		}
+	}
+	_, answer, err := l.run(ctx, l.redis.commands, listScripts.probe, args...)
+	if denied := denial(err); denied != "" {
+		found.problem("the user may not run EVAL and EVALSHA on keys under %q (%s)", l.keys.prefix, denied)
+		return nil, found.err(l.name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.judgeServer(&found, answer.text())
+	if wire := answer.int(); wire > wireVersion {
+		found.problem("the queue is of wire version %d, this library speaks %d: use a newer one", wire, wireVersion)
+	}
+	found.judgeProbes(probes(l.keys.probe), answer)
+
+	if err := l.probeAwait(ctx); denial(err) != "" {
+		found.problem("the user may not run BLMOVE (%s)", denial(err))
+	} else if err != nil {
+		return nil, err
+	}
+	if len(found.problems) == 0 {
+		if _, err := l.Stats(ctx); isBadKey(err) {
+			found.problem("%v", err)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return found.warnings, found.err(l.name)
+}
+
+// findings collects what a check sees.
+type findings struct {
+	problems []string
+	warnings CheckWarnings
+}
+
+func (f *findings) problem(format string, args ...any) {
+	f.problems = append(f.problems, fmt.Sprintf(format, args...))
+}
+
+func (f *findings) err(queue string) error {
+	if len(f.problems) == 0 {
+		return nil
+	}
+	return &CheckError{Queue: queue, Problems: f.problems}
+}
+
+// judgeServer reads INFO.
+func (l *List) judgeServer(f *findings, info string) {
+	if version := infoField(info, "redis_version"); version != "" && older(version) {
+		f.problem("the server is Redis %s, at least %d.%d is needed", version, minMajor, minMinor)
+	}
+	switch policy := infoField(info, "maxmemory_policy"); {
+	case strings.HasPrefix(policy, "allkeys-") && !l.redis.opts.AllowEviction:
+		f.problem("maxmemory-policy is %s: the server deletes jobs when it is full; set noeviction (or AllowEviction)", policy)
+	case strings.HasPrefix(policy, "allkeys-"), strings.HasPrefix(policy, "volatile-"):
+		f.warnings = append(f.warnings, "maxmemory-policy is "+policy+": the server may delete keys when it is full; noeviction is safe")
+	}
+}
+
+// infoField finds one line of an INFO answer; "" when it is not there.
+func infoField(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// older reports whether a version is certainly below the oldest that will do.
+func older(version string) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	major, err := strconv.Atoi(parts[0])
+	if err != nil {
+		return false
+	}
+	minor, err := strconv.Atoi(parts[1])
+	return err == nil && (major < minMajor || major == minMajor && minor < minMinor)
+}
+
+// judgeProbes reads the error of each command that was tried.
+func (f *findings) judgeProbes(tried [][]string, answer reply) {
+	readOnly := false
+	for _, p := range tried {
+		text := answer.text()
+		switch {
+		case text == "":
+		case strings.Contains(text, "READONLY"):
+			readOnly = true
+		case strings.Contains(text, "at least one of the keys"), strings.Contains(text, "No permissions to access a key"):
+			f.problem("the user may not use keys like %q", p[1])
+			return
+		case deniedText(text):
+			f.problem("the user may not run %s", p[0])
+		case strings.Contains(strings.ToLower(text), "unknown"):
+			f.problem("the server does not know %s", p[0])
+		}
+	}
+	if readOnly {
+		f.problem("the server is a read-only replica: connect to the primary")
+	}
+}
+
+// deniedText recognises a refusal for lack of permission, outside and inside of a script.
+func deniedText(text string) bool {
+	return strings.Contains(text, "NOPERM") || strings.Contains(text, "can't run this command") ||
+		strings.Contains(text, "no permissions to run")
+}
+
+// denial is the server's text when err is such a refusal, else "".
+func denial(err error) string {
+	if reply, ok := asReply(err); ok && deniedText(reply) {
+		return reply
+	}
+	return ""
+}
+
+// probeAwait runs BLMOVE on two keys that are not there; it blocks for 10 ms.
+func (l *List) probeAwait(ctx context.Context) error {
+	ctx, cancel := l.bound(ctx)
+	defer cancel()
+	if err := l.redis.commands.enter(ctx); err != nil {
+		return failed(l.name, "check", ErrNotExecuted, err)
+	}
+	defer l.redis.commands.leave()
+	client, _ := l.redis.hold(l)
+	cmd := once{redis.NewCmd(ctx, "blmove", l.keys.probe+"from", l.keys.probe+"to", "right", "left", "0.01")}
+	err := client.Process(ctx, cmd)
+	if err == nil || err == redis.Nil || redis.IsOOMError(err) { //nolint:errorlint // Nil is returned as it is
+		return nil
+	}
+	if reply, ok := asReply(err); ok && strings.HasPrefix(reply, "READONLY") {
+		return nil // already found
+	}
+	return classify(l.name, "check", err)
+}
+
+// scriptCommands are the Redis commands that the scripts use, taken from their texts.
+var scriptCommands = sync.OnceValue(func() []string {
+	call := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
+	var names []string
+	for _, s := range []*script{
+		listScripts.open, listScripts.append, listScripts.close, listScripts.claim, listScripts.settle,
+		listScripts.renew, listScripts.sweep, listScripts.leave, listScripts.stats,
+	} {
+		for _, m := range call.FindAllStringSubmatch(s.text, -1) {
+			names = append(names, m[1])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+})
+
+// probes are harmless uses of every command that the scripts use, on keys of their own. The
+// first can never grow anything, so that a full server lets the rest pass too.
+func probes(prefix string) [][]string {
+	hash, list, zset := prefix+"hash", prefix+"list", prefix+"zset"
+	uses := map[string][]string{
+		"DEL":           {"DEL", prefix + "none"},
+		"EXISTS":        {"EXISTS", hash},
+		"HDEL":          {"HDEL", hash, "f"},
+		"HGET":          {"HGET", hash, "f"},
+		"HGETALL":       {"HGETALL", hash},
+		"HINCRBY":       {"HINCRBY", hash, "n", "1"},
+		"HMGET":         {"HMGET", hash, "f"},
+		"HSET":          {"HSET", hash, "n", "1"},
+		"HSETNX":        {"HSETNX", hash, "n", "1"},
+		"LLEN":          {"LLEN", list},
+		"LPUSH":         {"LPUSH", list, "x"},
+		"LRANGE":        {"LRANGE", list, "0", "0"},
+		"LREM":          {"LREM", list, "1", "x"},
+		"LTRIM":         {"LTRIM", list, "1", "0"},
+		"PEXPIRE":       {"PEXPIRE", hash, "1000"},
+		"RPUSH":         {"RPUSH", list, "x"},
+		"SCAN":          {"SCAN", "0", "MATCH", escapeGlob(prefix), "COUNT", "1"},
+		"TIME":          {"TIME"},
+		"TYPE":          {"TYPE", hash},
+		"ZADD":          {"ZADD", zset, "0", "x"},
+		"ZCARD":         {"ZCARD", zset},
+		"ZRANGE":        {"ZRANGE", zset, "0", "0"},
+		"ZRANGEBYSCORE": {"ZRANGEBYSCORE", zset, "0", "0"},
+		"ZREM":          {"ZREM", zset, "x"},
+		"ZSCORE":        {"ZSCORE", zset, "x"},
+	}
+	all := [][]string{uses["ZREM"]}
+	for _, name := range scriptCommands() {
+		if name != "LTRIM" && name != "ZREM" {
+			all = append(all, uses[name])
+		}
+	}
+	// What was made goes again: the list by the trim, the others by their removal or soon.
+	return append(all, uses["LTRIM"], uses["ZREM"], []string{"PEXPIRE", hash, "1000"})
+}
+
+// ACLRule is the line of an ACL file, or the arguments of ACL SETUSER, that gives user exactly
+// what this queue needs, taken from the scripts themselves; a password is left to the operator.
+// INFO is among it for the sake of Check, which does without where it is denied.
+func (l *List) ACLRule(user string) string {
+	words := []string{user, "on", "resetkeys", "resetchannels", "-@all", "~" + escapeGlob(l.keys.prefix) + "*"}
+	commands := append([]string{"BLMOVE", "EVAL", "EVALSHA", "INFO"}, scriptCommands()...)
+	if l.redis.db != 0 {
+		commands = append(commands, "SELECT")
+	}
+	if l.redis.named {
+		commands = append(commands, "CLIENT|SETNAME")
+	}
+	if l.redis.cluster {
+		commands = append(commands, "CLUSTER|SLOTS", "CLUSTER|SHARDS", "COMMAND", "ASKING")
+	}
+	slices.Sort(commands)
+	for _, c := range slices.Compact(commands) {
+		words = append(words, "+"+strings.ToLower(c))
+	}
+	return strings.Join(words, " ")
+}

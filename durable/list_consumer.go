@@ -1,0 +1,142 @@
+package durable
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// listConsumer is an identity that claims from a List.
+type listConsumer struct {
+	list *List
+	id   string
+}
+
+// OpenConsumer obtains an identity for claiming, with a lease that ends that long from now.
+func (l *List) OpenConsumer(ctx context.Context, lease time.Duration) (Consumer, error) {
+	if lease < millisecond {
+		return nil, l.misuse("open", "the lease must be at least a millisecond")
+	}
+	id, err := l.open(ctx, "consumer", millis(lease))
+	if err != nil {
+		return nil, err
+	}
+	return &listConsumer{list: l, id: id}, nil
+}
+
+func (c *listConsumer) ID() string { return c.id }
+
+func (c *listConsumer) Claim(ctx context.Context, r ClaimRequest) (Claimed, error) {
+	l := c.list
+	switch {
+	case r.N == 0:
+		return Claimed{}, l.misuse("claim", "numbers start at 1")
+	case r.Slots < 1:
+		return Claimed{}, l.misuse("claim", "Slots must be at least 1")
+	}
+	n := strconv.FormatUint(r.N, 10)
+	named := -1
+	if r.Named != nil {
+		named = len(r.Named)
+	}
+	args := make([]any, 0, 8+2*len(r.Named))
+	args = append(args, c.id, n, r.Slots, r.MaxBytes, r.Held, l.opts.MaxCrashes, l.opts.MaxCorrupt, named)
+	for _, ref := range r.Named {
+		args = append(args, ref.ID, ref.Token)
+	}
+	code, answer, err := l.run(ctx, l.redis.commands, listScripts.claim, args...)
+	if err != nil {
+		return Claimed{}, err
+	}
+	return answer.claimed(code, c.id+":"+n)
+}
+
+func (c *listConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcome) (Settled, error) {
+	l := c.list
+	if n == 0 {
+		return Settled{}, l.misuse("settle", "numbers start at 1")
+	}
+	args := make([]any, 0, 4+6*len(outcomes))
+	args = append(args, c.id, strconv.FormatUint(n, 10), l.opts.MaxDead, len(outcomes))
+	for i := range outcomes {
+		o := &outcomes[i]
+		switch o.Verdict {
+		case Done, Retry, Snooze, Dead, Release:
+		default:
+			return Settled{}, l.misuse("settle", fmt.Sprintf("outcome %d has the unknown verdict %q", i, o.Verdict))
+		}
+		args = append(args, o.ID, o.Token, string(rune(o.Verdict)), millis(o.Delay), o.MaxAttempts, shorten(o.Reason))
+	}
+	_, answer, err := l.run(ctx, l.redis.commands, listScripts.settle, args...)
+	if err != nil {
+		return Settled{}, err
+	}
+	return answer.settled(len(outcomes))
+}
+
+// shorten cuts a reason to what is kept of it, at the border of a character.
+func shorten(reason string) string {
+	if len(reason) <= maxReason {
+		return reason
+	}
+	return strings.ToValidUTF8(reason[:maxReason], "")
+}
+
+func (c *listConsumer) Renew(ctx context.Context, lease time.Duration) error {
+	l := c.list
+	if lease < millisecond {
+		return l.misuse("renew", "the lease must be at least a millisecond")
+	}
+	_, _, err := l.run(ctx, l.redis.renewals, listScripts.renew, c.id, millis(lease))
+	return err
+}
+
+func (c *listConsumer) Leave(ctx context.Context) (bool, error) {
+	l := c.list
+	_, answer, err := l.run(ctx, l.redis.commands, listScripts.leave,
+		c.id, returnStep, l.opts.MaxCrashes, l.opts.MaxCorrupt)
+	if err != nil {
+		return false, err
+	}
+	return answer.int() == 1, nil
+}
+
+// Await parks in BLMOVE, which moves an ID to where the next claim of anybody takes it from:
+// whatever becomes of it, nothing is lost. A context that ends is heeded at once; the command,
+// which cannot be called off, then ends by itself within Park, or when the client closes.
+func (c *listConsumer) Await(ctx context.Context) error {
+	l := c.list
+	if err := l.ready(ctx); err != nil {
+		return failed(l.name, "await", ErrNotExecuted, err)
+	}
+	if err := l.await.enter(ctx); err != nil {
+		return failed(l.name, "await", ErrNotExecuted, err)
+	}
+	client := l.hold()
+	done := make(chan error, 1)
+	go func() { // owned by the lane: Close waits for its place
+		defer l.await.leave()
+		done <- l.park(context.WithoutCancel(ctx), client)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return failed(l.name, "await", ErrInDoubt, context.Cause(ctx))
+	}
+}
+
+// park blocks until something is pushed, for Park at most.
+func (l *List) park(ctx context.Context, client redis.UniversalClient) error {
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
+	cmd := once{redis.NewCmd(ctx, "blmove", l.keys.pending, l.keys.arriving, "right", "left", int(Park/time.Second))}
+	if err := client.Process(ctx, cmd); err != nil && err != redis.Nil { //nolint:errorlint // Nil is returned as it is
+		return classify(l.name, "await", err)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package durable
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+)
+
+// nonceBytes of randomness make an identity's nonce, in base 32.
+const nonceLength = 12
+
+func nonce() string { return rand.Text()[:nonceLength] }
+
+// listProducer is an identity that appends to a List.
+type listProducer struct {
+	list *List
+	id   string
+}
+
+// OpenProducer obtains an identity for appending.
+func (l *List) OpenProducer(ctx context.Context) (Producer, error) {
+	id, err := l.open(ctx, "producer", 0)
+	if err != nil {
+		return nil, err
+	}
+	return &listProducer{list: l, id: id}, nil
+}
+
+// open obtains an identity of a kind.
+func (l *List) open(ctx context.Context, kind string, lease int64) (string, error) {
+	_, answer, err := l.run(ctx, l.redis.commands, listScripts.open,
+		kind, nonce(), lease, l.opts.MaxBacklog, l.opts.MaxDead)
+	if err != nil {
+		return "", err
+	}
+	return answer.text(), nil
+}
+
+func (p *listProducer) ID() string { return p.id }
+
+// jobWords is how many words describe one job of an append.
+const jobWords = 7
+
+func (p *listProducer) Append(ctx context.Context, n uint64, jobs []*Job) (Appended, error) {
+	l := p.list
+	if n == 0 {
+		return Appended{}, l.misuse("append", "numbers start at 1")
+	}
+	args := make([]any, 0, 4+jobWords*len(jobs))
+	args = append(args, p.id, strconv.FormatUint(n, 10), l.opts.MaxBacklog, len(jobs))
+	for _, j := range jobs {
+		args = append(args, j.ID, j.Kind, j.Payload, j.Headers, millis(j.Delay), max(0, j.MaxAttempts), millis(j.Timeout))
+	}
+	_, answer, err := l.run(ctx, l.redis.commands, listScripts.append, args...)
+	if err != nil {
+		return Appended{}, err
+	}
+	return answer.appended()
+}
+
+func (p *listProducer) Close(ctx context.Context, n uint64) (Appended, error) {
+	l := p.list
+	if n == 0 {
+		return Appended{}, l.misuse("close", "numbers start at 1")
+	}
+	_, answer, err := l.run(ctx, l.redis.commands, listScripts.close, p.id, strconv.FormatUint(n, 10))
+	if err != nil {
+		return Appended{}, err
+	}
+	return answer.appended()
+}

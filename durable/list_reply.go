@@ -1,0 +1,170 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// reply is what is left of a script's answer; reading takes from the front. What is missing
+// or of another kind reads as zero: an answer is from a script of ours or it is nothing.
+type reply []any
+
+// decodeReply takes the code off an answer.
+func decodeReply(got any) (code string, rest reply, err error) {
+	all, ok := got.([]any)
+	if !ok || len(all) == 0 {
+		return "", nil, fmt.Errorf("%w: the answer is no answer of a script: %T", ErrInDoubt, got)
+	}
+	code, ok = all[0].(string)
+	if !ok {
+		return "", nil, fmt.Errorf("%w: the answer begins with %T", ErrInDoubt, all[0])
+	}
+	return code, all[1:], nil
+}
+
+func (r *reply) next() any {
+	if len(*r) == 0 {
+		return nil
+	}
+	v := (*r)[0]
+	*r = (*r)[1:]
+	return v
+}
+
+// text takes a string.
+func (r *reply) text() string {
+	switch v := r.next().(type) {
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	}
+	return ""
+}
+
+// int takes a whole number.
+func (r *reply) int() int64 {
+	switch v := r.next().(type) {
+	case int64:
+		return v
+	case string:
+		n, _ := strconv.ParseInt(v, 10, 64) //nolint:errcheck // zero, as said above
+		return n
+	}
+	return 0
+}
+
+// refusal is the error for the codes that mean the same in every script; nil for others.
+func (r *reply) refusal(code string) error {
+	switch code {
+	case replyBadKey:
+		key, is, wanted := r.text(), r.text(), r.text()
+		return fmt.Errorf("%w: key %q holds a %s, not a %s", ErrBadKey, key, is, wanted)
+	case replyWire:
+		return fmt.Errorf("%w: the queue is of wire version %s, this library speaks %d", ErrNotExecuted, r.text(), wireVersion)
+	case replyUnknown:
+		return ErrNoSender
+	case replyOld:
+		return ErrOutdated
+	case replyFenced:
+		return ErrFenced
+	case replyExpired:
+		return ErrLeaseExpired
+	}
+	return nil
+}
+
+// appended decodes the answer to an append or a close.
+func (r *reply) appended() (Appended, error) {
+	a := Appended{Taken: int(r.int())}
+	refused, err := decodeRefusals(r.text())
+	if err != nil {
+		return Appended{}, err
+	}
+	a.Refused = refused
+	a.Gap = r.int() == 1
+	a.Backlog = r.int()
+	return a, nil
+}
+
+// decodeRefusals reads "3D,17K,": positions with their codes.
+func decodeRefusals(text string) ([]Refusal, error) {
+	if text == "" {
+		return nil, nil
+	}
+	refusals := make([]Refusal, 0, strings.Count(text, ","))
+	for one := range strings.SplitSeq(strings.TrimSuffix(text, ","), ",") {
+		if len(one) < 2 {
+			return nil, fmt.Errorf("%w: %q is no refusal", ErrInDoubt, one)
+		}
+		pos, err := strconv.Atoi(one[:len(one)-1])
+		if err != nil || pos < 0 {
+			return nil, fmt.Errorf("%w: %q is no refusal", ErrInDoubt, one)
+		}
+		refusals = append(refusals, Refusal{Pos: pos, Code: RefusalCode(one[len(one)-1])})
+	}
+	return refusals, nil
+}
+
+// claimWords is how many words of an answer describe one claim.
+const claimWords = 10
+
+// claimed decodes the answer to a claim with this token.
+func (r *reply) claimed(code, token string) (Claimed, error) {
+	var c Claimed
+	switch code {
+	case "J", "E", "M", "P", "R":
+		c.Status = ClaimStatus(code[0])
+	default:
+		return Claimed{}, fmt.Errorf("%w: unknown answer %q to a claim", ErrInDoubt, code)
+	}
+	c.NextDue = time.Duration(r.int()) * millisecond
+	c.Dropped = int(r.int())
+	c.Corrupt = int(r.int())
+	c.Gap = r.int() == 1
+	if len(*r)%claimWords != 0 {
+		return Claimed{}, fmt.Errorf("%w: %d words are no claims", ErrInDoubt, len(*r))
+	}
+	n := len(*r) / claimWords
+	if (n > 0) != (c.Status == ClaimJobs) {
+		return Claimed{}, fmt.Errorf("%w: answer %q with %d claims", ErrInDoubt, code, n)
+	}
+	claims := make([]Claim, n)
+	c.Jobs = make([]*Claim, 0, n)
+	for i := range claims {
+		claims[i] = Claim{
+			Token:       token,
+			ID:          r.text(),
+			Kind:        r.text(),
+			Payload:     []byte(r.text()),
+			Headers:     []byte(r.text()),
+			Attempts:    int(r.int()),
+			Crashes:     int(r.int()),
+			Deliveries:  int(r.int()),
+			Fence:       r.int(),
+			MaxAttempts: int(r.int()),
+			Timeout:     time.Duration(r.int()) * millisecond,
+		}
+		c.Jobs = append(c.Jobs, &claims[i])
+	}
+	return c, nil
+}
+
+// errCodes is an answer with the wrong number of codes.
+var errCodes = errors.New("the answer has not one code for each outcome")
+
+// settled decodes the answer to a settle of n outcomes.
+func (r *reply) settled(n int) (Settled, error) {
+	codes := r.text()
+	if len(codes) != n {
+		return Settled{}, fmt.Errorf("%w: %w", ErrInDoubt, errCodes)
+	}
+	s := Settled{Codes: make([]Code, n), Trimmed: int(r.int()), Gap: r.int() == 1}
+	for i := range s.Codes {
+		s.Codes[i] = Code(codes[i])
+	}
+	return s, nil
+}

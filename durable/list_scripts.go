@@ -1,0 +1,31 @@
+package durable
+
+// listScripts are the scripts of the list engine; lua/list_<verb>.lua says what each does.
+var listScripts = struct {
+	open, append, close, claim, settle, renew, sweep, leave, stats, probe *script
+}{
+	open:   loadScript("list_open"),
+	append: loadScript("list_append"),
+	close:  loadScript("list_close"),
+	claim:  loadScript("list_claim"),
+	settle: loadScript("list_settle"),
+	renew:  loadScript("list_renew"),
+	sweep:  loadScript("list_sweep"),
+	leave:  loadScript("list_leave"),
+	stats:  loadScript("list_stats"),
+	probe:  loadScript("list_probe"),
+}
+
+// MaxIDBytes is the longest ID of a job that the list engine stores and claims.
+const MaxIDBytes = 1024
+
+// Codes with which an answer of a script begins; a claim's is a ClaimStatus otherwise.
+const (
+	replyOK      = "OK"
+	replyBadKey  = "BADKEY"  // key, type, wanted type
+	replyWire    = "WIRE"    // the queue's version
+	replyUnknown = "UNKNOWN" // no record of the sender
+	replyOld     = "OLD"
+	replyFenced  = "FENCED"
+	replyExpired = "EXPIRED"
+)

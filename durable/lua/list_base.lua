@@ -1,0 +1,62 @@
+--[[ list_base: what every script of the list engine begins with. Not a script of its own.
+
+KEYS  the fixed keys of the queue, in the order below; always all of them.
+      Keys made from an ID or an identity (job:, processing:, sender:) are built here, under
+      the prefix, so that they lie in the slot of the fixed keys.
+ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legible
+      prefix       of every key of the queue
+      wire         the newest wire version this client speaks
+      then what the script's own header says
+Gives now (ms by Redis), arg() (the next argument), the type checks, and count().
+Answers, before any write:
+      BADKEY key type wanted   a key of the queue holds something else
+      WIRE version             the queue is of a newer wire version
+]]
+local meta, counters, pending, arriving, scheduled, dead, corrupt, reasons, consumers =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local types = {'hash', 'hash', 'list', 'list', 'zset', 'zset', 'zset', 'hash', 'zset'}
+local prefix, wire = ARGV[2], tonumber(ARGV[3])
+
+local position = 3
+local function arg()
+  position = position + 1
+  return ARGV[position]
+end
+
+local function type_of(key)
+  return redis.call('TYPE', key).ok
+end
+
+-- mistyped returns the answer to give when a key holds something else than wanted, or nil.
+local function mistyped(key, wanted)
+  local is = type_of(key)
+  if is ~= 'none' and is ~= wanted then
+    return {'BADKEY', key, is, wanted}
+  end
+end
+
+for i, key in ipairs(KEYS) do
+  local bad = mistyped(key, types[i])
+  if bad then return bad end
+end
+
+local queue_wire = tonumber(redis.call('HGET', meta, 'wire') or 0) or 0
+if queue_wire > wire then
+  return {'WIRE', tostring(queue_wire)}
+end
+
+local seconds, micros = unpack(redis.call('TIME'))
+local now = seconds * 1000 + math.floor(micros / 1000)
+
+-- whole reads a field that must be a whole number: missing is 0, anything else nil. Fifteen
+-- digits are exact in a double.
+local function whole(field)
+  if not field or field == '' then return 0 end
+  if #field <= 15 and string.find(field, '^%d+$') then return tonumber(field) end
+  return nil
+end
+
+-- count adds to the accounting. A counter that somebody has spoilt stays as it is.
+local function count(name, by)
+  if by > 0 then redis.pcall('HINCRBY', counters, name, by) end
+end

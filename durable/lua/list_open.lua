@@ -1,0 +1,30 @@
+--[[ list_open: makes an identity that was never used before, with its sequence record; a
+consumer also gets its place in the registry, in the same script.
+
+ARGV  kind         producer or consumer
+      nonce        of the client: defeats a next_sender that went back after lost writes
+      lease        ms, for a consumer
+      max_backlog, max_dead   the limits of whoever opens, noted for operators
+Returns OK identity.
+A producer is refused when Redis is full; a consumer is not, for it has to drain it.
+Called by List.OpenProducer and List.OpenConsumer.
+]]
+--#include list_base
+local kind, nonce, lease, max_backlog, max_dead = arg(), arg(), arg(), arg(), arg()
+
+local next_sender = (whole(redis.call('HGET', counters, 'next_sender')) or 0) + 1
+local id = next_sender .. '-' .. nonce
+local sender = prefix .. 'sender:' .. id
+do
+  local bad = mistyped(sender, 'hash')
+  if bad then return bad end
+end
+
+if kind == 'consumer' then redis.call('ZREM', consumers, '') end
+redis.call('HSET', counters, 'next_sender', next_sender)
+redis.call('HSET', sender, 'kind', kind, 'lease', lease)
+redis.call('PEXPIRE', sender, 24 * 3600 * 1000)
+redis.call('HSETNX', meta, 'epoch', now)
+redis.call('HSET', meta, 'wire', wire, 'max_backlog', max_backlog, 'max_dead', max_dead, 'limits_by', id)
+if kind == 'consumer' then redis.call('ZADD', consumers, now + lease, id) end
+return {'OK', id}

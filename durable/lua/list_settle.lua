@@ -1,0 +1,113 @@
+--[[ list_settle: ends or returns claims, each only if its token is still the job's. Needs the
+sender's record, not a lease.
+
+ARGV  id, n         see list_sender
+      max_dead      dead letters kept
+      count         then for each outcome: id token verdict delay (ms) max_attempts reason
+                    verdict: D done, R retry, S snooze, X dead, L release
+Returns OK codes trimmed gap
+        codes: one letter each: O applied, X a retry that used the attempts up, G no such job,
+        S the token is another: nothing was changed
+        UNKNOWN, OLD.
+Called by consumer.Settle.
+
+The hash goes before the entry only where a job ends; everything else has its destination
+first and its entry removed last.
+]]
+--#include list_base
+--#include list_sender
+--#include list_bury
+local max_dead, outcomes = tonumber(arg()), tonumber(arg())
+local processing = prefix .. 'processing:' .. id
+do
+  local bad = mistyped(processing, 'list')
+  if bad then return bad end
+end
+
+local kind, last, suspect, answer_codes, answer_trimmed = unpack(redis.call('HMGET', sender,
+  'kind', 'settle', 'suspect', 'settle_codes', 'settle_trimmed'))
+if not kind then return {'UNKNOWN'} end
+last = whole(last) or 0
+if number < last then return {'OLD'} end
+if number == last then
+  return {'OK', answer_codes or '', answer_trimmed or '0', 0}
+end
+
+redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
+
+local codes, over, gone, released, ended = {}, {}, {}, {}, {}
+local completed, retried, snoozed = 0, 0, 0
+
+local function later(job_id, delay, ...)
+  redis.call('ZADD', scheduled, now + delay, job_id)
+  redis.call('HSET', prefix .. 'job:' .. job_id, 'status', 'scheduled', 'claim_token', '', ...)
+end
+
+local function settle(job_id, token, verdict, delay, max_attempts, reason)
+  local job = prefix .. 'job:' .. job_id
+  local fields = redis.pcall('HMGET', job, 'claim_token', 'attempts')
+  if ended[job_id] or fields.err or (not fields[1] and redis.call('EXISTS', job) == 0) then
+    gone[#gone + 1] = job_id
+    return 'G'
+  end
+  if token == '' or fields[1] ~= token then return 'S' end
+
+  local code = 'O'
+  if verdict == 'D' then
+    over[#over + 1] = job
+    ended[job_id] = true
+    completed = completed + 1
+  elseif verdict == 'R' then
+    local attempts = (whole(fields[2]) or 0) + 1
+    if attempts >= tonumber(max_attempts) then
+      bury(job_id, reason, 'attempts', attempts)
+      code = 'X'
+    else
+      later(job_id, delay, 'attempts', attempts, 'reason', reason)
+      retried = retried + 1
+    end
+  elseif verdict == 'S' then
+    later(job_id, delay)
+    snoozed = snoozed + 1
+  elseif verdict == 'X' then
+    bury(job_id, reason, 'attempts', whole(fields[2]) or 0)
+  elseif verdict == 'L' then
+    -- Pushed below, the last one first, so that the first of the batch ends at the head; the
+    -- token goes now, so that a second outcome for it in this batch is stale.
+    released[#released + 1] = job_id
+    redis.call('HSET', job, 'claim_token', '')
+    return code
+  end
+  gone[#gone + 1] = job_id
+  return code
+end
+
+for i = 1, outcomes do
+  local job_id, token, verdict, delay, max_attempts, reason = arg(), arg(), arg(), arg(), arg(), arg()
+  codes[i] = settle(job_id, token, verdict, delay, max_attempts, reason)
+  if job_id == suspect and codes[i] ~= 'S' then
+    redis.call('HDEL', sender, 'suspect')
+  end
+end
+
+for i = #released, 1, -1 do
+  local job_id = released[i]
+  redis.call('RPUSH', pending, job_id)
+  redis.call('HSET', prefix .. 'job:' .. job_id, 'status', 'pending')
+  gone[#gone + 1] = job_id
+end
+for i = 1, #over, 1000 do
+  redis.call('DEL', unpack(over, i, math.min(i + 999, #over)))
+end
+for _, job_id in ipairs(gone) do
+  redis.call('LREM', processing, -1, job_id)
+end
+
+local trimmed = trim_dead(max_dead)
+local answer = table.concat(codes)
+redis.call('HSET', sender, 'settle', n, 'settle_codes', answer, 'settle_trimmed', trimmed)
+count('completed', completed)
+count('retried', retried)
+count('snoozed', snoozed)
+count('released', #released)
+return {'OK', answer, trimmed, number > last + 1 and 1 or 0}

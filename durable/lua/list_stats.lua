@@ -1,0 +1,19 @@
+--[[ list_stats: sizes and counters of one instant. Writes nothing.
+
+ARGV  members    consumers whose claims are counted
+Returns OK pending scheduled processing dead corrupt consumers, then counter value …
+Called by List.Stats.
+]]
+--#include list_base
+local members = tonumber(arg())
+local processing = 0
+for _, c in ipairs(redis.call('ZRANGE', consumers, 0, members - 1)) do
+  local held = redis.pcall('LLEN', prefix .. 'processing:' .. c)
+  if type(held) == 'number' then processing = processing + held end
+end
+local reply = {'OK', redis.call('LLEN', pending) + redis.call('LLEN', arriving), redis.call('ZCARD', scheduled),
+  processing, redis.call('ZCARD', dead), redis.call('ZCARD', corrupt), redis.call('ZCARD', consumers)}
+for _, value in ipairs(redis.call('HGETALL', counters)) do
+  reply[#reply + 1] = value
+end
+return reply

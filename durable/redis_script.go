@@ -1,0 +1,78 @@
+package durable
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/*.lua
+var luaFiles embed.FS
+
+// script is a Lua script as the server sees it.
+type script struct {
+	verb string // what it is called as: append, claim …
+	text string
+	sha  string
+}
+
+// includeMark begins a line that stands for a whole file.
+const includeMark = "--#include "
+
+// loadScript reads lua/<name>.lua and what it includes. A script that is not there is a
+// mistake in the build: it panics.
+func loadScript(name string) *script {
+	var b strings.Builder
+	for line := range strings.Lines(luaFile(name)) {
+		if fragment, ok := strings.CutPrefix(strings.TrimSpace(line), includeMark); ok {
+			b.WriteString(luaFile(fragment))
+			continue
+		}
+		b.WriteString(line)
+	}
+	_, verb, _ := strings.Cut(name, "_")
+	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // see above
+	return &script{verb: verb, text: b.String(), sha: hex.EncodeToString(sum[:])}
+}
+
+func luaFile(name string) string {
+	text, err := luaFiles.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(fmt.Sprintf("durable: script %s is not embedded: %v", name, err))
+	}
+	return string(text)
+}
+
+// once is a command that nobody sends a second time: not the client's retries, which are off
+// anyhow, nor the loop in which a cluster client follows redirections.
+type once struct{ *redis.Cmd }
+
+// NoRetry tells go-redis so.
+func (once) NoRetry() bool { return true }
+
+// run executes the script by its hash, and in full when the server does not know it, in
+// which case nothing was executed before.
+func (s *script) run(ctx context.Context, client redis.UniversalClient, keys []string, args []any) (any, error) {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	words = append(words, "evalsha", s.sha, len(keys))
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	words = append(words, args...)
+	cmd := once{redis.NewCmd(ctx, words...)}
+	err := client.Process(ctx, cmd)
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		words[0], words[1] = "eval", s.text
+		cmd = once{redis.NewCmd(ctx, words...)}
+		err = client.Process(ctx, cmd)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cmd.Val(), nil
+}
