@@ -2,9 +2,12 @@ package durabletest
 
 import "testing"
 
-// RunEach runs each promise of the suite on what report makes for it.
+// RunEach hands each promise of the suite to each, which runs it.
 func RunEach(open Open, each func(name string, run func(t testing.TB))) {
 	for _, p := range promises() {
-		each(p.name, func(t testing.TB) { p.run(t, open) })
+		each(p.name, func(t testing.TB) {
+			t.Helper()
+			p.run(t, open)
+		})
 	}
 }

@@ -57,6 +57,7 @@ type promise struct {
 }
 
 func (p *promise) run(t testing.TB, open Open) {
+	t.Helper()
 	p.check(newQueue(t, open(t, p.limits)))
 }
 

@@ -29,6 +29,7 @@ type queue struct {
 }
 
 func newQueue(t testing.TB, handle func() durable.Engine) *queue {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	q := &queue{TB: t, ctx: ctx, handle: handle}
@@ -218,6 +219,15 @@ func (w *worker) ask(r durable.ClaimRequest) durable.Claimed {
 		w.held[ref(j)] = true
 	}
 	return answer
+}
+
+// only is the one claim that an answer must have.
+func (w *worker) only(answer durable.Claimed) *durable.Claim {
+	w.q.Helper()
+	if len(answer.Jobs) != 1 {
+		w.q.Fatalf("claim: %q with %q, want one job", answer.Status, ids(answer.Jobs))
+	}
+	return answer.Jobs[0]
 }
 
 // claim asks once, under the next number.

@@ -164,12 +164,27 @@ func appendPromises() []promise {
 			w := q.worker()
 			r := w.request(1)
 			for range 2 { // the second time it is the remembered claim
-				c := w.ask(r).Jobs[0]
+				c := w.only(w.ask(r))
 				if c.ID != "a" || string(c.Payload) != "payload" || string(c.Headers) != `{"a":"b"}` {
 					q.Errorf("claimed %q, %q, %q", c.ID, c.Payload, c.Headers)
 				}
 				clear(c.Payload)
 				clear(c.Headers)
+			}
+			p := q.producer()
+			for range 2 {
+				a := p.sendAs(1, job("a"))
+				if len(a.Refused) != 1 || a.Refused[0].Code != durable.RefusedDuplicate {
+					q.Fatalf("append of a duplicate: %+v", a)
+				}
+				clear(a.Refused)
+			}
+			for range 2 {
+				s := w.settleAs(1, durable.Outcome{Verdict: durable.Done})
+				if codesOf(s) != "G" {
+					q.Errorf("settle of no job: %q", s.Codes)
+				}
+				clear(s.Codes)
 			}
 		}},
 		{"an append sent twice is stored once", Limits{}, func(q *queue) {

@@ -183,6 +183,10 @@ func leasePromises() []promise {
 			if more, err := w.Leave(q.ctx); err != nil || !more {
 				q.Fatalf("leave of 300 claims: more %v, %v; want bounded steps", more, err)
 			}
+			if err := w.Renew(q.ctx, long); !errors.Is(err, durable.ErrFenced) {
+				q.Errorf("renew: %v, want ErrFenced", err)
+			}
+			w.refused(w.request(1), durable.ErrFenced)
 			q.until("all returned", func() bool {
 				q.sweep()
 				return q.stats().Consumers == 0
