@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,47 +19,6 @@ import (
 	"github.com/seed-9dec4fca/weir/policy"
 )
 
-// outage is an engine that can be cut off.
-type outage struct {
-	*durabletest.Faulty
-	with atomic.Pointer[func(durabletest.Call) durabletest.Fault]
-}
-
-func newOutage() *outage {
-	o := &outage{}
-	o.Faulty = durabletest.NewFaulty(durable.NewMemory(nil), func(c durabletest.Call) durabletest.Fault {
-		if decide := o.with.Load(); decide != nil {
-			return (*decide)(c)
-		}
-		return durabletest.Fault{}
-	})
-	return o
-}
-
-// begin gives every call of ops the fault; of every operation if none is named.
-func (o *outage) begin(f durabletest.Fault, ops ...durabletest.Op) {
-	decide := func(c durabletest.Call) durabletest.Fault {
-		if len(ops) == 0 || slices.Contains(ops, c.Op) {
-			return f
-		}
-		return durabletest.Fault{}
-	}
-	o.with.Store(&decide)
-}
-
-func (o *outage) end() {
-	o.with.Store(nil)
-	o.Release()
-}
-
-// total is how many calls there have been.
-func (o *outage) total() (n int) {
-	for op := durabletest.OpCheck; op <= durabletest.OpLeave; op++ {
-		n += o.Calls(op)
-	}
-	return n
-}
-
 func TestOutageOfAnHourLosesNothingAndStaysQuiet(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]durabletest.Fault{
@@ -71,7 +29,7 @@ func TestOutageOfAnHourLosesNothingAndStaysQuiet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				engine, log := newOutage(), &bytes.Buffer{}
+				engine, log := newOutage(durable.NewMemory(nil)), &bytes.Buffer{}
 				q, err := bridge.Open(engine, &bridge.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 				if err != nil {
 					t.Fatal(err)
@@ -151,7 +109,7 @@ func TestPersistDeadlineEndsJobsAbandonedOrUncertain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				engine := newOutage()
+				engine := newOutage(durable.NewMemory(nil))
 				q, err := bridge.Open(engine, &bridge.Options{PersistWithin: time.Minute})
 				if err != nil {
 					t.Fatal(err)
@@ -188,7 +146,7 @@ func TestPersistDeadlineEndsJobsAbandonedOrUncertain(t *testing.T) {
 func TestShutdownInAnOutageHandsBackExactlyWhatIsNotDurable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		engine := newOutage()
+		engine := newOutage(durable.NewMemory(nil))
 		q, err := bridge.Open(engine, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -245,7 +203,7 @@ func TestShutdownAsksWhatBecameOfARequestInDoubt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				engine := newOutage()
+				engine := newOutage(durable.NewMemory(nil))
 				q, err := bridge.Open(engine, nil)
 				if err != nil {
 					t.Fatal(err)

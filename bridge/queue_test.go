@@ -5,51 +5,12 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/seed-9dec4fca/weir/bridge"
-	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/durable/durabletest"
 	"github.com/seed-9dec4fca/weir/local"
 	"github.com/seed-9dec4fca/weir/policy"
 )
-
-// bench is a queue on Memory behind a Gate, inside a synctest bubble.
-type bench struct {
-	q    *bridge.Queue
-	gate *durabletest.Gate
-	stop context.CancelFunc // of Run
-	ran  chan error
-}
-
-// setup opens a queue on Memory behind a Gate.
-func setup(t *testing.T, opts *bridge.Options) *bench {
-	t.Helper()
-	b := &bench{gate: durabletest.NewGate(durable.NewMemory(nil)), ran: make(chan error, 1)}
-	q, err := bridge.Open(b.gate, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.q = q
-	t.Cleanup(func() { shutdown(t, q) })
-	return b
-}
-
-func shutdown(t *testing.T, q *bridge.Queue) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if _, err := q.Shutdown(ctx); err != nil {
-		t.Errorf("shutdown: %v", err)
-	}
-}
-
-func (b *bench) run(t *testing.T, opts *bridge.RunOptions) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	b.stop = cancel
-	go func() { b.ran <- b.q.Run(ctx, opts) }()
-}
 
 func TestFourStatesAreSeenApart(t *testing.T) {
 	t.Parallel()
