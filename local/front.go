@@ -269,7 +269,7 @@ func (f *Front[T]) displaceAndUnlock(job T, size int64, now time.Duration) (bool
 		for len(room) < slots || roomBytes < bytes {
 			s, ok := f.pop()
 			if !ok { // Take has just received one: see mu
-				f.unpop(room)
+				f.unpop(room...)
 				room = nil
 				break
 			}

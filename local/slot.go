@@ -40,7 +40,7 @@ func (f *Front[T]) Take(ctx context.Context, buf []Slot[T], limit int, maxBytes 
 		defer f.mu.Unlock()
 		f.queued-- // received around pop
 		f.queuedBytes -= s.size
-		f.unpop([]Slot[T]{s})
+		f.restore(s) // it is still counted as queued
 		return f.gather(buf, limit, maxBytes), nil
 	case <-ctx.Done():
 		return buf, contextError(ctx)
@@ -68,7 +68,7 @@ func (f *Front[T]) gather(buf []Slot[T], limit int, maxBytes int64) []Slot[T] {
 			break
 		}
 		if taken > 0 && s.size > maxBytes {
-			f.unpop([]Slot[T]{s})
+			f.unpop(s)
 			break
 		}
 		maxBytes -= s.size
@@ -87,8 +87,10 @@ func (f *Front[T]) pop() (s Slot[T], ok bool) {
 	if len(f.ahead) > 0 {
 		s = f.ahead[0]
 		f.ahead[0] = Slot[T]{} // keep nothing alive
-		if f.ahead = f.ahead[1:]; len(f.ahead) == 0 {
-			f.ahead = nil
+		if len(f.ahead) == 1 {
+			f.ahead = f.ahead[:0] // as nearly always, and the next one allocates nothing
+		} else {
+			f.ahead = f.ahead[1:]
 		}
 	} else {
 		select {
@@ -102,15 +104,19 @@ func (f *Front[T]) pop() (s Slot[T], ok bool) {
 	return s, true
 }
 
-// unpop gives back, in order, what pop gave, or puts where it belongs what Take received
-// by itself. mu is held.
-func (f *Front[T]) unpop(slots []Slot[T]) {
+// unpop gives back what pop gave. mu is held.
+func (f *Front[T]) unpop(slots ...Slot[T]) {
 	for _, s := range slots {
 		f.queued++
 		f.queuedBytes += s.size
-		i, _ := slices.BinarySearchFunc(f.ahead, s, func(a, b Slot[T]) int { return cmp.Compare(a.number, b.number) })
-		f.ahead = slices.Insert(f.ahead, i, s)
+		f.restore(s)
 	}
+}
+
+// restore puts a job where it belongs among those that are ahead of the channel. mu is held.
+func (f *Front[T]) restore(s Slot[T]) {
+	i, _ := slices.BinarySearchFunc(f.ahead, s.number, func(s Slot[T], n uint64) int { return cmp.Compare(s.number, n) })
+	f.ahead = slices.Insert(f.ahead, i, s)
 }
 
 // Release gives slots back, because their jobs are durable or have ended: to those who
