@@ -20,19 +20,18 @@ type MemoryOptions struct {
 }
 
 const (
-	memoryName       = "memory"
-	memoryMaxBacklog = 100_000
-	memoryMaxCrashes = 5
-	memoryMaxDead    = 10_000
-
+	memoryName      = "memory"
 	memorySenderTTL = 24 * time.Hour // of the record of an identity that asks nothing
-	memoryStep      = 100            // entries that one sweep, leave or promotion looks at
-	memorySurplus   = 50             // entries that a claim looks at besides those it takes
-	memorySweeps    = 10             // consumers that one sweep looks at
+	memoryStep      = 250            // entries that one sweep or leave returns, or one claim promotes
+	memorySurplus   = 64             // entries that a claim looks at besides those it takes
+	memorySweeps    = 8              // consumers that one sweep looks at
 
-	memoryCrashDelay    = time.Second // before the second run after a crash; doubles with each
-	memoryMaxCrashDelay = time.Minute
-	memoryDeferDelay    = time.Second // of a suspect met by a consumer that holds one already
+	// A job that lost its worker comes back after one to twenty of these, at random.
+	memoryCrashDelay = 100 * time.Millisecond
+	// A suspect met by a consumer that holds one already comes back after one or two of these,
+	// and one more for each that was met before it by the same claim.
+	memoryDeferDelay    = 10 * time.Millisecond
+	memoryMaxDeferDelay = 2 * time.Second
 
 	reasonWorkerLost = "worker lost"
 )
@@ -85,13 +84,13 @@ func NewMemory(opts *MemoryOptions) *Memory {
 		o.Name = memoryName
 	}
 	if o.MaxBacklog == 0 {
-		o.MaxBacklog = memoryMaxBacklog
+		o.MaxBacklog = defaultMaxBacklog
 	}
 	if o.MaxCrashes == 0 {
-		o.MaxCrashes = memoryMaxCrashes
+		o.MaxCrashes = defaultMaxCrashes
 	}
 	if o.MaxDead == 0 {
-		o.MaxDead = memoryMaxDead
+		o.MaxDead = defaultMaxDead
 	}
 	return m
 }
@@ -295,16 +294,9 @@ func (m *Memory) crash(c *memoryMember, j *memoryJob, now time.Time) bool {
 		m.bury(j, reasonWorkerLost)
 		return true
 	}
-	delay := memoryMaxCrashDelay
-	if shift := j.crashes - 1; shift < 6 {
-		delay = min(delay, memoryCrashDelay<<shift)
-	}
-	m.later(j, now.Add(jittered(delay)))
+	m.later(j, now.Add(memoryCrashDelay+rand.N(19*memoryCrashDelay)))
 	return false
 }
-
-// jittered spreads a delay over half to one and a half of it.
-func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // Stats reads sizes and counters, all of one instant. It does not block.
 func (m *Memory) Stats(ctx context.Context) (Stats, error) {

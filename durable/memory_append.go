@@ -45,8 +45,8 @@ func (m *Memory) store(jobs []*Job) Appended {
 	now := time.Now()
 	var a Appended
 	for pos, job := range jobs {
-		if m.jobs[job.ID] != nil {
-			a.Refused = append(a.Refused, Refusal{Pos: pos, Code: RefusedDuplicate})
+		if code := m.refuses(job.ID); code != 0 {
+			a.Refused = append(a.Refused, Refusal{Pos: pos, Code: code})
 			a.Taken++
 			m.counters.duplicate++
 			continue
@@ -65,6 +65,17 @@ func (m *Memory) store(jobs []*Job) Appended {
 		m.counters.appended++
 	}
 	return a
+}
+
+// refuses tells why a job is not to be stored, for good; 0: no reason.
+func (m *Memory) refuses(id string) RefusalCode {
+	switch {
+	case id == "" || len(id) > MaxIDBytes:
+		return RefusedBadID
+	case m.jobs[id] != nil:
+		return RefusedDuplicate
+	}
+	return 0
 }
 
 // appended is the caller's copy of a remembered answer.

@@ -3,6 +3,7 @@ package durable
 import (
 	"cmp"
 	"context"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -125,7 +126,7 @@ func (m *Memory) claim(c *memoryMember, r *ClaimRequest, now time.Time) Claimed 
 	m.promote(now)
 	token := claimToken(c.id, r.N)
 	var answer Claimed
-	bytes := 0
+	bytes, deferred := 0, 0
 	for looked := 0; len(answer.Jobs) < r.Slots && m.pending.len() > 0; looked++ {
 		if looked == r.Slots+memorySurplus {
 			answer.Status = ClaimMore
@@ -135,7 +136,9 @@ func (m *Memory) claim(c *memoryMember, r *ClaimRequest, now time.Time) Claimed 
 		if j.crashes > 0 && c.suspects > 0 {
 			m.pending.popHead()
 			m.counters.deferred++
-			m.later(j, now.Add(jittered(memoryDeferDelay)))
+			deferred++
+			delay := time.Duration(deferred)*memoryDeferDelay + rand.N(memoryDeferDelay)
+			m.later(j, now.Add(min(delay, memoryMaxDeferDelay)))
 			continue
 		}
 		if len(answer.Jobs) > 0 && bytes+len(j.payload) > r.MaxBytes {

@@ -24,6 +24,8 @@ func TestMemoryAnswersAsTheModel(t *testing.T) {
 			m := newMachine(t.Context(), durable.NewMemory(&durable.MemoryOptions{MaxBacklog: 8, MaxCrashes: 3}))
 			m.model.exact = true
 			m.advance = time.Sleep
+			m.delays = []time.Duration{0, 0, time.Millisecond, 50 * time.Millisecond, 2 * time.Second}
+			m.times = []time.Duration{time.Millisecond, 49 * time.Millisecond, time.Second}
 			m.run(rt, 6)
 		})
 		// What rapid panics with, it must see in its own goroutine; and it tells a failure from
@@ -43,6 +45,8 @@ type machine struct {
 	engine  durable.Engine
 	model   *model
 	advance func(time.Duration)
+	delays  []time.Duration // of jobs and outcomes
+	times   []time.Duration // that pass
 
 	producers []*modelProducer
 	consumers []*modelConsumer
@@ -109,10 +113,8 @@ func (m *machine) counts(t *rapid.T) {
 	}
 }
 
-var modelDelays = rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 50 * time.Millisecond, 2 * time.Second})
-
 func (m *machine) wait(t *rapid.T) {
-	m.advance(rapid.SampledFrom([]time.Duration{time.Millisecond, 49 * time.Millisecond, time.Second}).Draw(t, "time"))
+	m.advance(rapid.SampledFrom(m.times).Draw(t, "time"))
 }
 
 func (m *machine) append(t *rapid.T) {
@@ -125,7 +127,7 @@ func (m *machine) append(t *rapid.T) {
 		p.batch = append(p.batch, &durable.Job{
 			ID:      id,
 			Payload: fmt.Appendf(nil, "%s life %d", id, m.model.lives),
-			Delay:   modelDelays.Draw(t, "delay"),
+			Delay:   rapid.SampledFrom(m.delays).Draw(t, "delay"),
 		})
 	}
 	p.answer = m.model.append(p.batch, time.Now())
@@ -323,16 +325,12 @@ func (m *machine) settle(t *rapid.T) {
 			Verdict: rapid.SampledFrom([]durable.Verdict{
 				durable.Done, durable.Done, durable.Retry, durable.Snooze, durable.Release, durable.Dead,
 			}).Draw(t, "verdict"),
-			Delay:       modelDelays.Draw(t, "delay"),
+			Delay:       rapid.SampledFrom(m.delays).Draw(t, "delay"),
 			MaxAttempts: 3,
 		})
 	}
 	c.settles++
-	c.codes = nil
-	now := time.Now()
-	for _, o := range c.outcomes {
-		c.codes = append(c.codes, m.model.settle(o, now))
-	}
+	c.codes = m.model.settle(c.outcomes, time.Now())
 	c.forget(c.outcomes)
 	m.ended(t, c)
 }
@@ -411,22 +409,22 @@ func (m *machine) drain(t *rapid.T) {
 	mustBe(t, "open", err, nil)
 	c := &modelConsumer{Consumer: own, registered: true}
 	m.consumers = append(m.consumers, c)
-	for range 10 * modelIDs {
+	for range 20 * modelIDs {
 		if free, _, _ := m.model.count(); free == 0 {
 			m.counts(t)
 			return
 		}
 		r := durable.ClaimRequest{N: c.last.N + 1, Slots: 5, MaxBytes: 1 << 20, Held: len(c.known)}
 		m.ask(t, c, r, false)
-		c.outcomes, c.codes = nil, nil
+		c.outcomes = nil
 		for _, ref := range c.given {
 			c.outcomes = append(c.outcomes, durable.Outcome{Ref: ref, Verdict: durable.Done})
-			c.codes = append(c.codes, m.model.settle(c.outcomes[len(c.outcomes)-1], time.Now()))
 		}
+		c.codes = m.model.settle(c.outcomes, time.Now())
 		c.forget(c.outcomes)
 		c.settles++
 		m.ended(t, c)
-		m.advance(500 * time.Millisecond)
+		m.advance(slices.Max(m.times) / 2)
 	}
 	free, _, _ := m.model.count()
 	t.Fatalf("%d jobs do not come out any more", free)

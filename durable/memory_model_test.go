@@ -105,9 +105,16 @@ func (m *model) wait(j *modelJob, due time.Time) {
 
 // free ends the claims of jobs, which come next, in whatever order.
 func (m *model) free(jobs []*modelJob) {
-	var group []*modelJob
 	for _, j := range jobs {
 		m.take(j)
+	}
+	m.first(jobs...)
+}
+
+// first puts jobs at the head of the queue.
+func (m *model) first(jobs ...*modelJob) {
+	var group []*modelJob
+	for _, j := range jobs {
 		j.due = time.Time{}
 		if j.crashes == 0 {
 			group = append(group, j)
@@ -219,8 +226,25 @@ func (m *model) next(t *rapid.T, j *modelJob) {
 	t.Fatalf("%s is given, but is not in the queue", j.id)
 }
 
-// settle is the code of an outcome that is applied now.
-func (m *model) settle(o durable.Outcome, now time.Time) durable.Code {
+// settle is the codes of outcomes that are applied now.
+func (m *model) settle(outcomes []durable.Outcome, now time.Time) []durable.Code {
+	var codes []durable.Code
+	var released []*modelJob
+	for _, o := range outcomes {
+		code := m.end(o, now)
+		if o.Verdict == durable.Release && code == durable.CodeOK {
+			released = append(released, m.jobs[o.ID])
+		}
+		codes = append(codes, code)
+	}
+	for _, j := range slices.Backward(released) {
+		m.first(j)
+	}
+	return codes
+}
+
+// end is the code of one outcome.
+func (m *model) end(o durable.Outcome, now time.Time) durable.Code {
 	j := m.jobs[o.ID]
 	if j == nil {
 		return durable.CodeGone
@@ -228,12 +252,9 @@ func (m *model) settle(o durable.Outcome, now time.Time) durable.Code {
 	if j.holder == nil || j.token != o.Token {
 		return durable.CodeStale
 	}
-	if o.Verdict == durable.Release {
-		m.free([]*modelJob{j})
-		return durable.CodeOK
-	}
 	m.take(j)
 	switch o.Verdict {
+	case durable.Release: // the caller puts them back, all at once
 	case durable.Done:
 		delete(m.jobs, j.id)
 	case durable.Dead:

@@ -38,6 +38,11 @@ func (c *memoryConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcom
 		for i := range outcomes {
 			answer.Codes[i] = m.settle(&outcomes[i], now)
 		}
+		for i, o := range slices.Backward(outcomes) { // so that the first one ends at the head
+			if o.Verdict == Release && answer.Codes[i] == CodeOK {
+				m.first(m.jobs[o.ID])
+			}
+		}
 		answer.Trimmed = m.trim()
 		s.settle.n, s.settle.answer = n, answer
 	}
@@ -75,8 +80,7 @@ func (m *Memory) settle(o *Outcome, now time.Time) Code {
 	case Dead:
 		m.bury(j, o.Reason)
 	case Release:
-		m.counters.released++
-		m.first(j)
+		m.counters.released++ // and pushed when all are settled
 	}
 	return CodeOK
 }

@@ -280,7 +280,7 @@ func TestMemoryDelaysWhatLostItsWorker(t *testing.T) {
 			t.Errorf("50 jobs came back at %d different times", len(at))
 		}
 		for d := range at {
-			if d < 500*time.Millisecond || d > 1600*time.Millisecond {
+			if d < 100*time.Millisecond || d > 2500*time.Millisecond {
 				t.Errorf("one came back after %v", d)
 			}
 		}

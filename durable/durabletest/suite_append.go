@@ -242,6 +242,16 @@ func appendPromises() []promise {
 			}
 			q.places("after all", durable.Stats{Pending: 9, Scheduled: 1, Processing: 1, Dead: 1})
 		}},
+		{"an ID that cannot be stored is refused, and takes no room", Limits{MaxBacklog: 2}, func(q *queue) {
+			a := q.producer().send(job("a"), job(""), job(strings.Repeat("x", 1<<20)), job("b"))
+			want := []durable.Refusal{{Pos: 1, Code: durable.RefusedBadID}, {Pos: 2, Code: durable.RefusedBadID}}
+			if a.Taken != 4 || !slices.Equal(a.Refused, want) {
+				q.Errorf("append: %+v, want all dealt with and %v", a, want)
+			}
+			w := q.worker()
+			w.one("a")
+			w.one("b")
+		}},
 		{"an ID is free again when its job is completed", Limits{}, func(q *queue) {
 			p, w := q.producer(), q.worker()
 			p.store(job("a"))

@@ -120,7 +120,7 @@ func leasePromises() []promise {
 			}
 		}},
 		{"many claims of a lost consumer are all returned, in bounded steps", Limits{}, func(q *queue) {
-			all := jobs(250)
+			all := jobs(600)
 			q.store(all...)
 			lost, w := q.worker(), q.worker()
 			lost.take(len(all))
@@ -135,10 +135,10 @@ func leasePromises() []promise {
 			w.done(w.take(1)...)
 		}},
 		{"a consumer that leaves returns everything uncharged", Limits{}, func(q *queue) {
-			all := jobs(250)
+			all := jobs(650)
 			q.store(all...)
 			w := q.worker()
-			held := w.take(200)
+			held := w.take(600)
 			for more := true; more; {
 				var err error
 				if more, err = w.Leave(q.ctx); err != nil {
@@ -148,7 +148,7 @@ func leasePromises() []promise {
 			if more, err := w.Leave(q.ctx); more || err != nil {
 				q.Errorf("leave again: %v, %v", more, err)
 			}
-			if s := q.stats(); s.Consumers != 0 || s.Pending != 250 {
+			if s := q.stats(); s.Consumers != 0 || s.Pending != 650 {
 				q.Errorf("after it: %+v", s)
 			}
 			w.refused(w.request(1), durable.ErrFenced)
@@ -156,7 +156,7 @@ func leasePromises() []promise {
 				q.Errorf("renew: %v, want ErrFenced", err)
 			}
 			w.settled("S", outcome(held[0], durable.Done))
-			got := q.worker().take(250)
+			got := q.worker().take(650)
 			for _, c := range got {
 				if c.Crashes != 0 || c.Attempts != 0 {
 					q.Errorf("charged: %+v", c)
@@ -176,12 +176,12 @@ func leasePromises() []promise {
 			q.ordered("all", q.worker().take(9), all)
 		}},
 		{"a consumer that began to leave is not charged by a sweep", Limits{}, func(q *queue) {
-			all := jobs(300)
+			all := jobs(600)
 			q.store(all...)
 			w := q.worker()
 			w.take(len(all))
 			if more, err := w.Leave(q.ctx); err != nil || !more {
-				q.Fatalf("leave of 300 claims: more %v, %v; want bounded steps", more, err)
+				q.Fatalf("leave of 600 claims: more %v, %v; want bounded steps", more, err)
 			}
 			if err := w.Renew(q.ctx, long); !errors.Is(err, durable.ErrFenced) {
 				q.Errorf("renew: %v, want ErrFenced", err)
@@ -191,7 +191,7 @@ func leasePromises() []promise {
 				q.sweep()
 				return q.stats().Consumers == 0
 			})
-			q.places("after it", durable.Stats{Pending: 300})
+			q.places("after it", durable.Stats{Pending: 600})
 		}},
 	}
 }

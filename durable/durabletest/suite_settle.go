@@ -84,6 +84,16 @@ func verdictPromises() []promise {
 				q.Errorf("claimed again: %+v", c)
 			}
 		}},
+		{"jobs that are released together come next, in their order", Limits{}, func(q *queue) {
+			q.store(jobs(6)...)
+			w := q.worker()
+			var outcomes []durable.Outcome
+			for _, c := range w.take(3) {
+				outcomes = append(outcomes, outcome(c, durable.Release))
+			}
+			w.settled("OOOS", append(outcomes, outcomes[1])...)
+			q.ordered("released", w.take(6), jobs(6))
+		}},
 		{"dead letters beyond the bound are discarded with all that is theirs", Limits{MaxDead: 2}, func(q *queue) {
 			all := jobs(5)
 			p, w := q.producer(), q.worker()
