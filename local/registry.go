@@ -11,7 +11,8 @@ import (
 // what becomes of them. It does not keep alive what nobody else holds, and watches a bounded
 // number at most. All methods are safe for concurrent use and none blocks.
 type Registry struct {
-	max int
+	max  int
+	full error // why the one too many is detached
 
 	mu      sync.Mutex
 	watched map[string]weak.Pointer[Promise]
@@ -28,7 +29,11 @@ var errSuperseded = errors.New("local: another job with the same ID is watched n
 
 // NewRegistry makes a registry for that many tickets; less than 1 means none.
 func NewRegistry(most int) *Registry {
-	return &Registry{max: most, watched: make(map[string]weak.Pointer[Promise])}
+	return &Registry{
+		max:     most,
+		full:    fmt.Errorf("local: %d tickets are watched already, as many as may be", max(most, 0)),
+		watched: make(map[string]weak.Pointer[Promise]),
+	}
 }
 
 // Watch makes p findable by its ID. If as many are watched as may be, p ends as Detached;
@@ -47,7 +52,7 @@ func (r *Registry) Watch(p *Promise) {
 			q.End(Detached, errSuperseded)
 		}
 	} else if len(r.watched) >= r.max && !r.sweep() {
-		p.End(Detached, fmt.Errorf("local: %d tickets are watched already, as many as may be", len(r.watched)))
+		p.End(Detached, r.full)
 		return
 	}
 	r.watched[id] = weak.Make(p)

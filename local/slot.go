@@ -38,8 +38,6 @@ func (f *Front[T]) Take(ctx context.Context, buf []Slot[T], limit int, maxBytes 
 	case s := <-f.jobs:
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.queued-- // received around pop
-		f.queuedBytes -= s.size
 		f.restore(s) // it is still counted as queued
 		return f.gather(buf, limit, maxBytes), nil
 	case <-ctx.Done():

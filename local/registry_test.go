@@ -1,0 +1,220 @@
+package local_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/local"
+)
+
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	t.Run("finds what is watched, until it is forgotten", func(t *testing.T) {
+		t.Parallel()
+		r, p := local.NewRegistry(10), promise("a")
+		if r.Find("a") != nil {
+			t.Error("found before")
+		}
+		r.Watch(p)
+		r.Watch(p)
+		if r.Find("a") != p || p.Ticket().State() != local.Accepted {
+			t.Errorf("found %p, want %p, %v", r.Find("a"), p, p.Ticket().State())
+		}
+		r.Forget("a", promise("a"))
+		if r.Find("a") != p {
+			t.Error("forgotten for another")
+		}
+		r.Forget("a", p)
+		r.Forget("a", p)
+		if r.Find("a") != nil {
+			t.Error("found after")
+		}
+		runtime.KeepAlive(p)
+	})
+	t.Run("the one too many ends detached, and says why", func(t *testing.T) {
+		t.Parallel()
+		r := local.NewRegistry(2)
+		a, b, c := promise("a"), promise("b"), promise("c")
+		for _, p := range []*local.Promise{a, b, c} {
+			r.Watch(p)
+		}
+		err := c.Ticket().Err()
+		if !errors.Is(err, local.ErrDetached) || a.Ticket().Err() != nil || b.Ticket().Err() != nil || r.Find("c") != nil {
+			t.Errorf("%v, %v, %v", a.Ticket().Err(), b.Ticket().Err(), err)
+		}
+		if want := "local: job c ended as detached: local: 2 tickets are watched already, as many as may be"; err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
+		r.Forget("a", a)
+		d := promise("d")
+		r.Watch(d)
+		if r.Find("d") != d || d.Ticket().Err() != nil {
+			t.Errorf("there was room: %v", d.Ticket().Err())
+		}
+		runtime.KeepAlive(a)
+		runtime.KeepAlive(b)
+		runtime.KeepAlive(d)
+	})
+	t.Run("none may be watched", func(t *testing.T) {
+		t.Parallel()
+		p := promise("a")
+		local.NewRegistry(0).Watch(p)
+		if !errors.Is(p.Ticket().Err(), local.ErrDetached) {
+			t.Error(p.Ticket().Err())
+		}
+	})
+	t.Run("of two with one ID the older ends detached", func(t *testing.T) {
+		t.Parallel()
+		r, older, newer := local.NewRegistry(1), promise("a"), promise("a")
+		r.Watch(older)
+		r.Watch(newer)
+		if !errors.Is(older.Ticket().Err(), local.ErrDetached) || newer.Ticket().Err() != nil || r.Find("a") != newer {
+			t.Errorf("%v, %v", older.Ticket().Err(), newer.Ticket().Err())
+		}
+		runtime.KeepAlive(newer)
+	})
+	t.Run("one that has ended is not watched, and takes no place", func(t *testing.T) {
+		t.Parallel()
+		r, a, b := local.NewRegistry(1), promise("a"), promise("b")
+		a.End(local.Completed, nil)
+		r.Watch(a)
+		r.Watch(b)
+		if r.Find("a") != nil || r.Find("b") != b || b.Ticket().Err() != nil {
+			t.Errorf("%v, %v", r.Find("a"), b.Ticket().Err())
+		}
+		runtime.KeepAlive(b)
+	})
+	t.Run("DetachAll ends every open one, with its cause", func(t *testing.T) {
+		t.Parallel()
+		r, a, b, boom := local.NewRegistry(9), promise("a"), promise("b"), errors.New("boom")
+		r.Watch(a)
+		r.Watch(b)
+		b.End(local.Completed, nil)
+		r.DetachAll(boom)
+		if err := a.Ticket().Err(); !errors.Is(err, local.ErrDetached) || !errors.Is(err, boom) {
+			t.Error(err)
+		}
+		if b.Ticket().State() != local.Completed || r.Find("a") != nil || r.Find("b") != nil {
+			t.Errorf("%v", b.Ticket().State())
+		}
+	})
+	t.Run("does not keep alive what nobody holds, and uses its place again", func(t *testing.T) {
+		t.Parallel()
+		const n = 100
+		r, held := local.NewRegistry(n), []*local.Promise{}
+		for i := range n {
+			p := promise(fmt.Sprint("first-", i))
+			r.Watch(p)
+			if i%10 == 0 {
+				held = append(held, p)
+			}
+		}
+		// The collector decides when; 90 places become free.
+		var last *local.Promise
+		for deadline := time.Now().Add(patience); ; {
+			runtime.GC()
+			last = promise("later")
+			r.Watch(last)
+			if last.Ticket().Err() == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("no place became free")
+			}
+		}
+		for i := range n - len(held) - 1 {
+			p := promise(fmt.Sprint("second-", i))
+			r.Watch(p)
+			if err := p.Ticket().Err(); err != nil {
+				t.Fatalf("after %d: %v", i, err)
+			}
+			held = append(held, p)
+		}
+		one := promise("too many")
+		r.Watch(one)
+		if !errors.Is(one.Ticket().Err(), local.ErrDetached) {
+			t.Error("more are watched than may be")
+		}
+		for _, p := range held {
+			if r.Find(p.Ticket().ID()) != p {
+				t.Errorf("%s is held and not found", p.Ticket().ID())
+			}
+		}
+		if r.Find("first-1") != nil {
+			t.Error("found what nobody holds")
+		}
+		runtime.KeepAlive(held)
+		runtime.KeepAlive(last)
+	})
+	t.Run("under races no more are watched than may be", func(t *testing.T) {
+		t.Parallel()
+		const n, each = 8, 2000
+		r := local.NewRegistry(100)
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				for k := range each {
+					p := promise(fmt.Sprint(i%4, "-", k))
+					r.Watch(p)
+					if q := r.Find(p.Ticket().ID()); q != p && q != nil && p.Ticket().Err() == nil {
+						// The other goroutine with this ID came between, and must have ended p.
+						within(t, p.Ticket().Done(), "the older one's end")
+					}
+					if k%3 == 0 {
+						p.End(local.Completed, nil)
+					}
+					r.Forget(p.Ticket().ID(), p)
+				}
+			})
+		}
+		wg.Wait()
+		r.DetachAll(nil)
+	})
+}
+
+func BenchmarkRegistry(b *testing.B) {
+	r := local.NewRegistry(65_536)
+	b.ReportAllocs()
+	for range b.N {
+		p := promise("id")
+		r.Watch(p)
+		p.End(local.Completed, nil)
+		r.Forget("id", p)
+	}
+}
+
+func BenchmarkRegistryBaselineStrongMap(b *testing.B) {
+	var mu sync.Mutex
+	watched := map[string]*local.Promise{}
+	b.ReportAllocs()
+	for range b.N {
+		p := promise("id")
+		mu.Lock()
+		watched["id"] = p
+		mu.Unlock()
+		p.End(local.Completed, nil)
+		mu.Lock()
+		delete(watched, "id")
+		mu.Unlock()
+	}
+}
+
+// A full registry whose tickets are all held must not search through them for each newcomer.
+func BenchmarkRegistryFull(b *testing.B) {
+	const n = 65_536
+	r, held := local.NewRegistry(n), make([]*local.Promise, n)
+	for i := range held {
+		held[i] = promise(fmt.Sprint(i))
+		r.Watch(held[i])
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		r.Watch(promise("too many"))
+	}
+	runtime.KeepAlive(held)
+}
