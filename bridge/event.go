@@ -10,9 +10,10 @@ import (
 // The contract of Options.OnEvent: it is called synchronously, on the goroutine that made
 // the transition, after the counters and the ticket have moved; so it must not block, must
 // not panic, and must be safe for concurrent use. It may call Submit with a policy that
-// does not wait. Events of one job may come from different goroutines: Accepted is
-// delivered by the goroutine of Submit and can be overtaken by the Enqueued of the same
-// job. Nothing else is reordered, nothing is left out.
+// does not wait. Events of one job may come from different goroutines: Accepted is told by
+// the goroutine of Submit, and can be overtaken by what follows; Enqueued is told when the
+// store's answer has come, and can be overtaken by what a worker of this process makes of the
+// job meanwhile. Nothing else is reordered, nothing is left out.
 type Event struct {
 	Type       EventType
 	ID         string // empty for Rejected and for those about the queue
@@ -114,7 +115,15 @@ func (t *tally) read() Counters {
 
 // emit counts one transition and tells the hook.
 func (q *Queue) emit(e Event) {
-	q.tally.by[e.Type].Add(1)
+	q.count(e.Type)
+	q.tell(e)
+}
+
+// count and tell are emit in two steps, for a transition that a ticket shows: it is counted
+// before, so that whoever has waited for the ticket finds it in the counters, and told after.
+func (q *Queue) count(t EventType) { q.tally.by[t].Add(1) }
+
+func (q *Queue) tell(e Event) {
 	if q.hooked {
 		e.Time = time.Now()
 		q.opts.OnEvent(e)

@@ -64,10 +64,11 @@ func (r *run) execute(s *session, c *durable.Claim) {
 	}
 	r.track(e, true)
 	defer r.track(e, false)
+	q.count(EventStarted)
 	if e.ticket != nil {
 		e.ticket.MarkStarted()
 	}
-	q.emit(Event{Type: EventStarted, ID: c.ID, Kind: c.Kind, Deliveries: c.Deliveries})
+	q.tell(Event{Type: EventStarted, ID: c.ID, Kind: c.Kind, Deliveries: c.Deliveries})
 	e.call(&Delivery[[]byte]{
 		ID: c.ID, Kind: c.Kind, Value: c.Payload, Headers: headers, Attempt: c.Attempts + 1,
 		MaxAttempts: e.maxAttempts(), Deliveries: c.Deliveries, Fence: c.Fence,

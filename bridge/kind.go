@@ -167,8 +167,9 @@ func (q *Queue) submit(ctx context.Context, wire *durable.Job, p policy.Policy) 
 		return nil, err
 	case !accepted:
 		j.wire = nil
+		q.count(EventDropped)
 		j.End(local.Dropped, nil)
-		q.emit(Event{Type: EventDropped, ID: j.id, Kind: j.kind})
+		q.tell(Event{Type: EventDropped, ID: j.id, Kind: j.kind})
 	default:
 		q.emit(Event{Type: EventAccepted, ID: wire.ID, Kind: wire.Kind})
 	}
@@ -189,8 +190,9 @@ func (q *Queue) refuse(reason policy.Reason, kind string, cause error) error {
 // evicted is told by the front of each job that another one displaced.
 func (q *Queue) evicted(j *job) {
 	j.wire = nil
+	q.count(EventEvicted)
 	j.End(local.Evicted, nil)
-	q.emit(Event{Type: EventEvicted, ID: j.id, Kind: j.kind})
+	q.tell(Event{Type: EventEvicted, ID: j.id, Kind: j.kind})
 }
 
 // handling is a kind's handler and what governs its failures.

@@ -155,10 +155,11 @@ func (t *settler) answered(batch []*outcome, settled durable.Settled) {
 		case durable.CodeStale:
 			event.Type = EventStale
 		}
+		q.count(event.Type)
 		if o.ticket != nil {
 			o.moveTicket(event)
 		}
-		q.emit(event)
+		q.tell(event)
 	}
 }
 
@@ -187,10 +188,11 @@ func (o *outcome) endTicket(state local.State, cause error) {
 func (t *settler) unsettled(batch []*outcome, err error) {
 	t.r.q.log.Error("weir: outcomes could not be told to the store, their jobs may run again", "outcomes", len(batch), "error", err)
 	for _, o := range batch {
+		t.r.q.count(EventUnsettled)
 		if o.ticket != nil {
 			o.ticket.MarkRequeued()
 		}
-		t.r.q.emit(Event{
+		t.r.q.tell(Event{
 			Type: EventUnsettled, ID: o.claim.ID, Kind: o.claim.Kind, Deliveries: o.claim.Deliveries,
 			Err: fmt.Errorf("%w: %w", ErrUnsettled, err),
 		})

@@ -222,8 +222,9 @@ func (s *shipper) take(answer durable.Appended) {
 			if q.watched.Find(j.id) != &j.Promise {
 				q.watched.Watch(&j.Promise)
 			}
+			q.count(EventEnqueued)
 			j.MarkEnqueued()
-			q.emit(Event{Type: EventEnqueued, ID: j.id, Kind: j.kind})
+			q.tell(Event{Type: EventEnqueued, ID: j.id, Kind: j.kind})
 			s.free(j)
 		}
 	}
@@ -245,12 +246,13 @@ func (s *shipper) end(j *job, state local.State, cause error) {
 	if j.over {
 		return
 	}
-	j.End(state, cause)
-	s.q.watched.Forget(j.id, &j.Promise)
 	event := map[local.State]EventType{
 		local.Refused: EventRefused, local.Abandoned: EventAbandoned, local.Uncertain: EventUncertain,
 	}[state]
-	s.q.emit(Event{Type: event, ID: j.id, Kind: j.kind, Err: cause})
+	s.q.count(event)
+	j.End(state, cause)
+	s.q.watched.Forget(j.id, &j.Promise)
+	s.q.tell(Event{Type: event, ID: j.id, Kind: j.kind, Err: cause})
 	s.free(j)
 }
 
