@@ -7,7 +7,8 @@ import (
 
 // Sleeps finds calls of time.Sleep in tests that may run outside a bubble of
 // testing/synctest, where they cost real time and prove nothing. A call is fine inside the
-// function given to synctest.Test, and in a function that is only ever used from there.
+// function given to synctest.Test, in a function that is only ever used from there, and in a
+// table of functions in a test that has a bubble to call them in.
 func Sleeps(sources []*Source) []string {
 	packages := map[string][]*Source{}
 	var order []string
@@ -99,20 +100,27 @@ func wraps(f *ast.FuncDecl) bool {
 	if f.Body == nil {
 		return false
 	}
-	takes, bubbles := false, false
+	takes := false
 	for _, p := range f.Type.Params.List {
 		_, isFunc := p.Type.(*ast.FuncType)
 		takes = takes || isFunc
 	}
-	ast.Inspect(f.Body, func(n ast.Node) bool {
-		bubbles = bubbles || isCall(n, "synctest", "Test")
-		return true
+	return takes && bubblesIn(f.Body)
+}
+
+// bubblesIn reports whether a bubble is made somewhere in n.
+func bubblesIn(n ast.Node) bool {
+	found := false
+	ast.Inspect(n, func(n ast.Node) bool {
+		found = found || isCall(n, "synctest", "Test")
+		return !found
 	})
-	return takes && bubbles
+	return found
 }
 
 func mentionsIn(s *Source, root ast.Node, from string, declared, wrappers map[string]bool) []mention {
 	var out []mention
+	bubbles := bubblesIn(root)
 	var visit func(n ast.Node, bubble bool)
 	visit = func(n ast.Node, bubble bool) {
 		ast.Inspect(n, func(n ast.Node) bool {
@@ -127,6 +135,11 @@ func mentionsIn(s *Source, root ast.Node, from string, declared, wrappers map[st
 					for _, arg := range n.Args {
 						visit(arg, true)
 					}
+					return false
+				}
+			case *ast.CompositeLit:
+				if bubbles && !bubble {
+					visit(n, true)
 					return false
 				}
 			case *ast.Ident:

@@ -89,37 +89,6 @@ func isCall(n ast.Node, pkg, name string) bool {
 	return ok && x.Name == pkg
 }
 
-// Skips finds tests that skip for any reason but -short: a suite that is not run
-// looks like one that passed.
-func Skips(sources []*Source) []string {
-	var out []string
-	for _, s := range sources {
-		var visit func(n ast.Node, short bool)
-		visit = func(n ast.Node, short bool) {
-			ast.Inspect(n, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.IfStmt:
-					if !short && isCall(n.Cond, "testing", "Short") {
-						visit(n.Body, true)
-						if n.Else != nil {
-							visit(n.Else, false)
-						}
-						return false
-					}
-				case *ast.CallExpr:
-					sel, ok := n.Fun.(*ast.SelectorExpr)
-					if ok && !short && (sel.Sel.Name == "Skip" || sel.Sel.Name == "Skipf" || sel.Sel.Name == "SkipNow") {
-						out = append(out, s.at(n)+": skips without -short")
-					}
-				}
-				return true
-			})
-		}
-		visit(s.AST, false)
-	}
-	return out
-}
-
 // Long finds files of more than limit lines.
 func Long(sources []*Source, limit int) []string {
 	var out []string

@@ -74,6 +74,13 @@ func TestSleeps(t *testing.T) {
 		"a bubble may be made by a function": {
 			body: `func bubble(t *testing.T, f func(*testing.T)) { synctest.Test(t, f) }; func TestA(t *testing.T) { bubble(t, func(t *testing.T) { time.Sleep(1) }) }`,
 		},
+		"functions in a table may sleep if they are called in a bubble": {
+			body: `func TestA(t *testing.T) { for _, f := range []func(){func() { time.Sleep(1) }} { synctest.Test(t, func(t *testing.T) { f() }) } }`,
+		},
+		"and may not if there is none": {
+			body: `func TestA(t *testing.T) { for _, f := range []func(){func() { time.Sleep(1) }} { f() } }`,
+			want: []string{"a_test.go:2: time.Sleep outside a synctest bubble"},
+		},
 		"a test given by name to a bubble may sleep": {
 			body: `func body(t *testing.T) { time.Sleep(1) }; func TestA(t *testing.T) { synctest.Test(t, body) }`,
 		},
@@ -93,6 +100,14 @@ func TestSkips(t *testing.T) {
 	t.Run("under -short is fine", func(t *testing.T) {
 		t.Parallel()
 		got := check.Skips(module(t, `func TestA(t *testing.T) { if testing.Short() { t.Skip("slow") } }`))
+		if len(got) > 0 {
+			t.Error(got)
+		}
+	})
+
+	t.Run("a step of a state machine is no test", func(t *testing.T) {
+		t.Parallel()
+		got := check.Skips(module(t, `func (m *machine) Step(t *rapid.T) { t.Skip("not now") }`))
 		if len(got) > 0 {
 			t.Error(got)
 		}
