@@ -24,12 +24,12 @@ bench:
 ## lint: golangci-lint in the pinned version, formatting and import rules included
 .PHONY: lint
 lint:
-	@lint=$$(.ci/need lint) && "$$lint" run ./...
+	.ci/lint run ./...
 
 ## fmt: rewrite the files the way lint wants them
 .PHONY: fmt
 fmt:
-	@lint=$$(.ci/need lint) && "$$lint" fmt ./...
+	.ci/lint fmt ./...
 
 ## redis: install redis-server where there is none, as test does
 .PHONY: redis
