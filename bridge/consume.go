@@ -51,10 +51,13 @@ func (s *session) consume() {
 }
 
 // acquire waits for an idle worker and takes all there are, up to a batch. It returns 0
-// when ctx ends. While many outcomes wait to be told, nothing more is claimed: what a store
-// that refuses to settle can pile up here is bounded.
+// when ctx ends. A worker is idle when its handler has returned, though the store may not have
+// been told yet: an identity holds at most two claims for each worker, one that runs and
+// one that is being settled, so that a store that refuses to settle piles nothing up here.
 func (s *session) acquire(ctx context.Context) (workers int) {
-	for s.heldCount() >= s.r.opts.Workers+maxBatch {
+	most := 2 * s.r.opts.Workers
+	room := most - s.heldCount()
+	for ; room <= 0; room = most - s.heldCount() {
 		select {
 		case <-s.dropped:
 		case <-ctx.Done():
@@ -66,7 +69,7 @@ func (s *session) acquire(ctx context.Context) (workers int) {
 	case <-ctx.Done():
 		return 0
 	}
-	for workers = 1; workers < maxBatch; workers++ {
+	for workers = 1; workers < min(room, maxBatch); workers++ {
 		select {
 		case <-s.r.free:
 		default:
