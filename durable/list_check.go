@@ -205,7 +205,7 @@ var scriptCommands = sync.OnceValue(func() []string {
 func probes(prefix string) [][]string {
 	hash, list, zset := prefix+"hash", prefix+"list", prefix+"zset"
 	uses := map[string][]string{
-		"DEL":           {"DEL", prefix + "none"},
+		"DEL":           {"DEL", hash, list, zset},
 		"EXISTS":        {"EXISTS", hash},
 		"HDEL":          {"HDEL", hash, "f"},
 		"HGET":          {"HGET", hash, "f"},
@@ -231,14 +231,18 @@ func probes(prefix string) [][]string {
 		"ZREM":          {"ZREM", zset, "x"},
 		"ZSCORE":        {"ZSCORE", zset, "x"},
 	}
+	last := []string{"LTRIM", "ZREM", "DEL"}
 	all := [][]string{uses["ZREM"]}
 	for _, name := range scriptCommands() {
-		if name != "LTRIM" && name != "ZREM" {
+		if !slices.Contains(last, name) {
 			all = append(all, uses[name])
 		}
 	}
-	// What was made goes again: the list by the trim, the others by their removal or soon.
-	return append(all, uses["LTRIM"], uses["ZREM"], []string{"PEXPIRE", hash, "1000"})
+	// What was made goes again, also where DEL is denied: the hash expires then.
+	for _, name := range last {
+		all = append(all, uses[name])
+	}
+	return all
 }
 
 // ACLRule is the line of an ACL file, or the arguments of ACL SETUSER, that gives user exactly

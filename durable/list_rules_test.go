@@ -1,0 +1,577 @@
+package durable_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/internal/redistest"
+)
+
+// Rules of PROTOCOL that only the keys in Redis show; what the contract shows is in durabletest.
+
+func TestListSenders(t *testing.T) {
+	t.Parallel()
+
+	t.Run("a sender without a record is told so and nothing is done", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		p, w := b.producer(), b.worker()
+		b.append("a")
+		claim := w.take(1)[0]
+		for _, id := range []string{p.ID(), w.ID()} {
+			b.rdb.Del(b.ctx, b.key("sender:"+id))
+		}
+		before := b.dump()
+		_, err1 := p.Append(b.ctx, 1, jobsOf("b"))
+		_, err2 := p.Close(b.ctx, 2)
+		_, err3 := w.Claim(b.ctx, durable.ClaimRequest{N: 2, Slots: 1, Held: 1})
+		_, err4 := w.Settle(b.ctx, 1, []durable.Outcome{{Ref: durable.Ref{ID: "a", Token: claim.Token}, Verdict: durable.Done}})
+		for i, err := range []error{err1, err2, err3, err4} {
+			if !errors.Is(err, durable.ErrNoSender) {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+		if after := b.dump(); after != before {
+			t.Errorf("changed:\n%s\nto:\n%s", before, after)
+		}
+	})
+
+	t.Run("a record outlives every lease and goes by itself", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		p, w := b.producer(), b.worker()
+		check := func(when string, id string) {
+			t.Helper()
+			if ttl := b.rdb.TTL(b.ctx, b.key("sender:"+id)).Val(); ttl < 23*time.Hour || ttl > 24*time.Hour {
+				t.Errorf("%s: the record has a TTL of %v", when, ttl)
+			}
+			b.rdb.Expire(b.ctx, b.key("sender:"+id), time.Minute)
+		}
+		check("opened", p.ID())
+		check("opened", w.ID())
+		if _, err := p.Append(b.ctx, 1, jobsOf("a")); err != nil {
+			t.Fatal(err)
+		}
+		check("appended", p.ID())
+		if _, err := p.Close(b.ctx, 2); err != nil {
+			t.Fatal(err)
+		}
+		check("closed", p.ID())
+		c := w.take(1)
+		check("claimed", w.ID())
+		w.settle(durable.Done, c...)
+		check("settled", w.ID())
+		if err := w.Renew(b.ctx, long); err != nil {
+			t.Fatal(err)
+		}
+		check("renewed", w.ID())
+		if _, err := w.Leave(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		check("left", w.ID())
+	})
+
+	t.Run("a counter that went back gives no identity twice", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		first := b.producer().ID()
+		b.rdb.HSet(b.ctx, b.key("counters"), "next_sender", "words", "fence", "words", "appended", "words")
+		second := b.producer().ID()
+		if first == second || !strings.HasPrefix(second, "1-") {
+			t.Fatal(first, second)
+		}
+		b.append("a")
+		if c := b.worker().take(1)[0]; c.Fence < time.Now().Add(-time.Hour).UnixMilli() {
+			t.Fatal("fence", c.Fence)
+		}
+	})
+}
+
+// dump is all that the keys of the queue hold, times to live apart.
+func (b *bundle) dump() string {
+	b.Helper()
+	keys := b.keysLike("*")
+	slices.Sort(keys)
+	var s strings.Builder
+	for _, key := range keys {
+		fmt.Fprintf(&s, "%s %x\n", key, b.rdb.Dump(b.ctx, key).Val())
+	}
+	return s.String()
+}
+
+func TestListAppend(t *testing.T) {
+	t.Parallel()
+
+	t.Run("a script that stopped half-way is finished by the same number", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, &durable.ListOptions{MaxBacklog: 3})
+		p := b.producer()
+		// As if it had stopped after the entries and the first hash.
+		b.rdb.LPush(b.ctx, b.key("pending"), "a", "b")
+		b.rdb.HSet(b.ctx, b.key("job:a"), "payload", "payload of a", "append", p.ID()+":1:0")
+		a, err := p.Append(b.ctx, 1, jobsOf("a", "b"))
+		if err != nil || a.Taken != 2 || len(a.Refused) > 0 {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		w := b.worker()
+		if got := idsOf(w.take(2)); got != "a b" {
+			t.Fatal(got)
+		}
+		if c := w.claim(1); c.Status != durable.ClaimEmpty {
+			t.Fatalf("a job twice: %+v", c)
+		}
+	})
+
+	t.Run("an ID that cannot be stored is refused, alone", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		b.rdb.Set(b.ctx, b.key("job:taken"), "by a string", 0)
+		huge := strings.Repeat("x", durable.MaxIDBytes)
+		a, err := b.producer().Append(b.ctx, 1, jobsOf("", huge, huge+"x", "taken", "a"))
+		want := []durable.Refusal{{Pos: 0, Code: durable.RefusedBadID}, {Pos: 2, Code: durable.RefusedBadID}, {Pos: 3, Code: durable.RefusedBadKey}}
+		if err != nil || a.Taken != 5 || !slices.Equal(a.Refused, want) {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		if got := b.rdb.Get(b.ctx, b.key("job:taken")).Val(); got != "by a string" {
+			t.Fatalf("the foreign key holds %q", got)
+		}
+		if got := idsOf(b.worker().take(2)); got != huge+" a" {
+			t.Fatal(got)
+		}
+	})
+
+	t.Run("5,000 jobs in one batch are stored", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		ids := make([]string, 5000)
+		for i := range ids {
+			ids[i] = fmt.Sprint("job", i)
+		}
+		b.append(ids...)
+		b.places("5000 0 0 0 0")
+		if got := idsOf(b.worker().take(300)); got != strings.Join(ids[:300], " ") {
+			t.Fatal(got)
+		}
+	})
+
+	t.Run("a job is what the contract says, for every language to read", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		p := b.producer()
+		job := &durable.Job{ID: "a", Kind: "k", Payload: []byte("p"), Headers: []byte("{}"), MaxAttempts: 3, Timeout: time.Second}
+		if _, err := p.Append(b.ctx, 1, []*durable.Job{job, {ID: "b", Delay: time.Hour}}); err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(b.rdb.HGetAll(b.ctx, b.key("job:a")).Val(), b.rdb.HGetAll(b.ctx, b.key("job:b")).Val())
+		want := "map[append:" + p.ID() + ":1:0 attempts:0 headers:{} kind:k max_attempts:3 payload:p status:pending timeout_ms:1000] " +
+			"map[append:" + p.ID() + ":1:1 attempts:0 payload: status:scheduled]"
+		if got != want {
+			t.Fatalf("%s\nwant %s", got, want)
+		}
+	})
+}
+
+func TestListClaim(t *testing.T) {
+	t.Parallel()
+
+	t.Run("a plain producer's job is processed like any other", func(t *testing.T) {
+		t.Parallel()
+		name := redistest.Name(t)
+		for _, prefix := range []string{"", "queue:" + name + ":"} {
+			b := setupListAt(t, redistest.Addr(t), redistest.Client(t), name, &durable.ListOptions{Prefix: prefix})
+			b.rdb.Do(b.ctx, "HSET", b.key("job:job-9f2"), "payload", `{"kind":"email"}`, "status", "pending", "attempts", 0)
+			b.rdb.Do(b.ctx, "LPUSH", b.key("pending"), "job-9f2")
+			w := b.worker()
+			c := w.take(1)[0]
+			if c.ID != "job-9f2" || string(c.Payload) != `{"kind":"email"}` || c.Kind != "" || c.Attempts != 0 || c.Deliveries != 1 {
+				t.Fatalf("%+v", c)
+			}
+			if b.field(c.ID, "status") != "processing" || b.field(c.ID, "claim_token") != c.Token {
+				t.Fatal("not stamped:", b.rdb.HGetAll(b.ctx, b.key("job:job-9f2")).Val())
+			}
+			if got := w.settle(durable.Done, c); got != "O" {
+				t.Fatal(got)
+			}
+			if n := b.rdb.Exists(b.ctx, b.key("job:job-9f2")).Val(); n != 0 {
+				t.Fatal("the job is still there")
+			}
+		}
+	})
+
+	t.Run("absent fields mean pending, 0 and no kind", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		b.rdb.HSet(b.ctx, b.key("job:a"), "colour", "red")
+		b.rdb.LPush(b.ctx, b.key("pending"), "a")
+		if c := b.worker().take(1)[0]; len(c.Payload) != 0 || c.Attempts != 0 || c.Deliveries != 1 {
+			t.Fatalf("%+v", c)
+		}
+	})
+
+	t.Run("surplus copies of an ID are dropped and counted", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		b.append("a", "b")
+		b.rdb.LPush(b.ctx, b.key("pending"), "a", "a", "nobody")
+		b.rdb.LPush(b.ctx, b.key("arriving"), "b")
+		w := b.worker()
+		c := w.claim(10)
+		if idsOf(c.Jobs) != "b a" || c.Dropped != 4 {
+			t.Fatalf("%s, dropped %d", idsOf(c.Jobs), c.Dropped)
+		}
+		b.rdb.LPush(b.ctx, b.key("pending"), "a") // while it is processed
+		if c := b.worker().claim(10); c.Status != durable.ClaimEmpty || c.Dropped != 1 {
+			t.Fatalf("%+v", c)
+		}
+		for _, id := range []string{"a", "b"} {
+			if got := b.where(id); got != "processing" {
+				t.Fatal(id, "is in", got)
+			}
+		}
+	})
+
+	t.Run("story 22: what a late BLMOVE moved is claimed by anyone, first", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		b.append("a", "b")
+		gone := b.worker()
+		if _, err := gone.Leave(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		b.rdb.LMove(b.ctx, b.key("pending"), b.key("arriving"), "right", "left")
+		if got := idsOf(b.worker().take(2)); got != "a b" {
+			t.Fatal(got)
+		}
+	})
+
+	t.Run("an operator's DEL of a job is the end of it, wherever it is", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		w := b.worker()
+		b.append("held", "waiting")
+		held := w.take(1)
+		b.rdb.Del(b.ctx, b.key("job:held"), b.key("job:waiting"))
+		if c := w.claim(5); c.Status != durable.ClaimEmpty || c.Dropped != 1 {
+			t.Fatalf("%+v", c)
+		}
+		if got := w.settle(durable.Done, held...); got != "G" {
+			t.Fatal(got)
+		}
+		b.places("0 0 0 0 0")
+	})
+
+	t.Run("an ID used again while its old claim is out makes neither two tokens nor a stuck entry", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		first, second := b.worker(), b.worker()
+		b.append("a")
+		old := first.take(1)
+		b.rdb.Del(b.ctx, b.key("job:a"))
+		b.append("a")
+		again := second.take(1)
+		before := b.field("a", "claim_token")
+		if got := first.settle(durable.Done, old...); got != "S" {
+			t.Fatal("the old claim's completion:", got)
+		}
+		if b.field("a", "claim_token") != before {
+			t.Fatal("the old claim changed the new one")
+		}
+		// The entry that the old claim left is found by the count and dropped by its job.
+		first.held = 0
+		if c := first.claim(1); c.Status != durable.ClaimReconcile {
+			t.Fatalf("%+v", c)
+		}
+		first.claims++
+		if _, err := first.Claim(b.ctx, durable.ClaimRequest{N: first.claims, Slots: 1, Named: []durable.Ref{}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.where("a"); got != "processing" {
+			t.Fatal("a is in", got)
+		}
+		if got := second.settle(durable.Done, again...); got != "O" {
+			t.Fatal(got)
+		}
+		b.places("0 0 0 0 0")
+	})
+
+	t.Run("pause stops promotion and taking, and nothing else", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		w := b.worker()
+		b.append("held", "waiting")
+		held := w.take(1)
+		b.rdb.HSet(b.ctx, b.key("meta"), "pause_claims", 1)
+		b.rdb.HSet(b.ctx, b.key("job:due"), "status", "scheduled")
+		b.rdb.ZAdd(b.ctx, b.key("scheduled"), redis.Z{Score: 1, Member: "due"})
+		if c := w.claim(5); c.Status != durable.ClaimPaused || len(c.Jobs) > 0 || c.NextDue != 0 {
+			t.Fatalf("%+v", c)
+		}
+		b.places("1 1 1 0 0")
+		if got := w.settle(durable.Done, held...); got != "O" {
+			t.Fatal(got)
+		}
+		b.rdb.HDel(b.ctx, b.key("meta"), "pause_claims")
+		if got := idsOf(w.take(2)); got != "waiting due" {
+			t.Fatal(got)
+		}
+	})
+
+	t.Run("an entry twice in a consumer's list is repaired by the reconciliation", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		w := b.worker()
+		b.append("a")
+		c := w.take(1)[0]
+		b.rdb.LPush(b.ctx, b.key("processing:"+w.ID()), "a")
+		if got := w.claim(1); got.Status != durable.ClaimReconcile {
+			t.Fatalf("%+v", got)
+		}
+		for range 2 {
+			w.claims++
+			r := durable.ClaimRequest{N: w.claims, Slots: 1, Held: 1, Named: []durable.Ref{{ID: "a", Token: c.Token}}}
+			if got, err := w.Claim(b.ctx, r); err != nil || got.Status != durable.ClaimEmpty {
+				t.Fatalf("%+v, %v", got, err)
+			}
+		}
+		if got := b.where("a"); got != "processing" {
+			t.Fatal("a is in", got)
+		}
+		if got := w.claim(1); got.Status != durable.ClaimEmpty {
+			t.Fatalf("%+v", got)
+		}
+	})
+
+	t.Run("story 40: payloads come back byte for byte", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		payloads := []string{`{"n":9007199254740993,"a":[],"o":{}}`, "\x00\xff\r\n$-1\r\n", "", strings.Repeat("ü", 1<<19), "1e400", "nil"}
+		jobs := make([]*durable.Job, len(payloads))
+		for i, p := range payloads {
+			jobs[i] = &durable.Job{ID: fmt.Sprint(i), Payload: []byte(p)}
+		}
+		if _, err := b.producer().Append(b.ctx, 1, jobs); err != nil {
+			t.Fatal(err)
+		}
+		w := b.worker()
+		for i, c := range w.take(len(payloads)) {
+			if string(c.Payload) != payloads[i] {
+				t.Errorf("payload %d changed", i)
+			}
+		}
+	})
+
+	t.Run("many due entries without a job are cleared away in bounded steps", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		for i := range 1000 {
+			b.rdb.ZAdd(b.ctx, b.key("scheduled"), redis.Z{Score: 1, Member: fmt.Sprint(i)})
+		}
+		w := b.worker()
+		steps := 0
+		for w.claim(1).Status == durable.ClaimMore {
+			steps++
+		}
+		if steps < 2 || steps > 8 {
+			t.Fatal(steps, "steps")
+		}
+		b.places("0 0 0 0 0")
+	})
+}
+
+func TestListSettle(t *testing.T) {
+	t.Parallel()
+
+	t.Run("two outcomes for one claim in a batch: the first counts", func(t *testing.T) {
+		t.Parallel()
+		for verdict, second := range map[durable.Verdict]string{durable.Done: "OG", durable.Release: "OS", durable.Snooze: "OS", durable.Dead: "OS"} {
+			b := setupList(t, nil)
+			w := b.worker()
+			b.append("a")
+			c := w.take(1)[0]
+			if got := w.settle(verdict, c, c); got != second {
+				t.Errorf("%c: %s, want %s", verdict, got, second)
+			}
+			b.places(map[durable.Verdict]string{
+				durable.Done: "0 0 0 0 0", durable.Release: "1 0 0 0 0", durable.Snooze: "0 1 0 0 0", durable.Dead: "0 0 0 1 0",
+			}[verdict])
+		}
+	})
+
+	t.Run("story 33: dead letters are bounded, index and job together", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, &durable.ListOptions{MaxDead: 3})
+		w := b.worker()
+		trimmed := 0
+		for i := range 10 {
+			b.append(fmt.Sprint(i))
+			c := w.take(1)[0]
+			w.settles++
+			s, err := w.Settle(b.ctx, w.settles, []durable.Outcome{{Ref: durable.Ref{ID: c.ID, Token: c.Token}, Verdict: durable.Dead, Reason: strings.Repeat("ü", 5000)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.held--
+			trimmed += s.Trimmed
+		}
+		b.places("0 0 0 3 0")
+		if keys := b.keysLike("job:*"); len(keys) != 3 || trimmed != 7 || b.stats().Counters["trimmed"] != 7 {
+			t.Fatal(keys, trimmed)
+		}
+		if reason := b.field("9", "reason"); len(reason) == 0 || len(reason) > 1024 || strings.Trim(reason, "ü") != "" {
+			t.Fatalf("%d bytes of reason", len(reason))
+		}
+	})
+
+	t.Run("the trim leaves alone what is not dead any more, or not ours", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, &durable.ListOptions{MaxDead: 1})
+		w := b.worker()
+		b.append("a", "b", "c")
+		claims := w.take(3)
+		w.settle(durable.Dead, claims[0])
+		b.rdb.HSet(b.ctx, b.key("job:a"), "status", "pending") // an operator brought it back
+		b.rdb.ZAdd(b.ctx, b.key("dead"), redis.Z{Score: 2, Member: "foreign"})
+		b.rdb.Set(b.ctx, b.key("job:foreign"), "string", 0)
+		w.settle(durable.Dead, claims[1:]...)
+		if n := b.rdb.Exists(b.ctx, b.key("job:a"), b.key("job:foreign"), b.key("job:c")).Val(); n != 3 {
+			t.Fatal(n, "left")
+		}
+		b.places("0 0 0 1 0")
+	})
+}
+
+func TestListSweep(t *testing.T) {
+	t.Parallel()
+
+	t.Run("two sweepers at once return each claim once", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		ids := make([]string, 400)
+		for i := range ids {
+			ids[i] = fmt.Sprint("job", i)
+		}
+		b.append(ids...)
+		w := b.worker()
+		w.take(len(ids))
+		b.expire(w)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		var fenced, returned int
+		for range 4 {
+			wg.Go(func() {
+				s := b.sweep()
+				mu.Lock()
+				defer mu.Unlock()
+				fenced += s.Fenced
+				returned += s.Returned
+			})
+		}
+		wg.Wait()
+		if fenced != 1 || returned != len(ids) {
+			t.Fatal(fenced, returned)
+		}
+		b.places("0 400 0 0 0")
+	})
+
+	t.Run("story 23: a claim without its fields is recovered", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		w := b.worker()
+		b.append("a", "b")
+		w.take(2)
+		b.rdb.HDel(b.ctx, b.key("job:a"), "claim_token", "claimed_at_ms", "deliveries")
+		b.rdb.HDel(b.ctx, b.key("job:b"), "claim_token", "status")
+		b.expire(w)
+		b.sweep()
+		if got := idsOf(b.worker().take(2)); got != "a b" {
+			t.Fatal(got)
+		}
+	})
+
+	t.Run("story 24: what lost its job is dropped once, and the rest goes on", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		w := b.worker()
+		b.append("a", "b", "c")
+		w.take(3)
+		b.rdb.Del(b.ctx, b.key("job:a"))
+		b.rdb.LRem(b.ctx, b.key("processing:"+w.ID()), 1, "b") // an entry went
+		b.expire(w)
+		if s := b.sweep(); s.Returned != 1 {
+			t.Fatalf("%+v", s)
+		}
+		if got := b.where("c"); got != "scheduled" {
+			t.Fatal(got)
+		}
+		if keys := b.keysLike("processing:*"); len(keys) > 0 {
+			t.Fatal(keys)
+		}
+	})
+
+	t.Run("story 27: a list whose consumer was struck off the registry is found", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		w := b.workerOf(b.list, 50*time.Millisecond)
+		b.append("a")
+		w.take(1)
+		b.rdb.ZRem(b.ctx, b.key("consumers"), w.ID())
+		for b.where("a") == "processing" {
+			if b.ctx.Err() != nil {
+				t.Fatal("never found")
+			}
+			b.sweep()
+		}
+		if got := b.where("a"); got != "scheduled" || b.stats().Consumers != 0 {
+			t.Fatal(got, b.stats())
+		}
+	})
+
+	t.Run("a list that is of another type is put aside and hides no other consumer", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		spoilt, w := b.worker(), b.worker()
+		b.append("a")
+		w.take(1)
+		b.rdb.Set(b.ctx, b.key("processing:"+spoilt.ID()), "string", 0)
+		b.expire(spoilt)
+		b.expire(w)
+		if s := b.sweep(); s.Returned != 1 {
+			t.Fatalf("%+v", s)
+		}
+		b.places("0 1 0 0 1")
+		if got := b.rdb.Get(b.ctx, b.key("processing:"+spoilt.ID())).Val(); got != "string" {
+			t.Fatal("the foreign key was touched")
+		}
+	})
+
+	t.Run("leaving charges nobody, also when a sweeper comes in between", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		ids := make([]string, 600)
+		for i := range ids {
+			ids[i] = fmt.Sprint("job", i)
+		}
+		b.append(ids...)
+		w := b.worker()
+		w.take(len(ids))
+		if more, err := w.Leave(b.ctx); err != nil || !more {
+			t.Fatal(more, err)
+		}
+		b.sweep()
+		if more, err := w.Leave(b.ctx); err != nil || more {
+			t.Fatal(more, err)
+		}
+		b.places("600 0 0 0 0")
+		if got := idsOf(b.worker().take(600)); got != strings.Join(ids, " ") {
+			t.Fatal("out of order:", got)
+		}
+	})
+}

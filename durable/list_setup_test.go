@@ -1,0 +1,281 @@
+package durable_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/internal/redistest"
+)
+
+// patience bounds whatever must happen.
+const patience = 20 * time.Second
+
+// bundle is one list queue on a server, and a client that looks at its keys.
+type bundle struct {
+	testing.TB
+	ctx    context.Context
+	addr   string
+	rdb    *redis.Client
+	list   *durable.List
+	prefix string
+}
+
+// setupList makes an empty queue on the shared server.
+func setupList(t testing.TB, opts *durable.ListOptions) *bundle {
+	t.Helper()
+	return setupListAt(t, redistest.Addr(t), redistest.Client(t), redistest.Name(t), opts)
+}
+
+func setupListAt(t testing.TB, addr string, rdb *redis.Client, name string, opts *durable.ListOptions) *bundle {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	b := &bundle{TB: t, ctx: ctx, addr: addr, rdb: rdb, prefix: "{" + name + "}:"}
+	if opts != nil && opts.Prefix != "" {
+		b.prefix = opts.Prefix
+	}
+	b.list = b.another(addr, name, opts)
+	return b
+}
+
+// another makes one more handle, of another process as it were.
+func (b *bundle) another(addr, name string, opts *durable.ListOptions) *durable.List {
+	b.Helper()
+	l := store(b.TB, &redis.Options{Addr: addr}, nil).List(name, opts)
+	b.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			b.Errorf("close: %v", err)
+		}
+	})
+	return l
+}
+
+func store(t testing.TB, client *redis.Options, opts *durable.RedisOptions) *durable.Redis {
+	t.Helper()
+	rdb := redis.NewClient(client)
+	t.Cleanup(func() { _ = rdb.Close() })
+	s, err := durable.NewRedis(rdb, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (b *bundle) key(name string) string { return b.prefix + name }
+
+func (b *bundle) producer() durable.Producer {
+	b.Helper()
+	p, err := b.list.OpenProducer(b.ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// append stores jobs with these IDs, or ends the test.
+func (b *bundle) append(ids ...string) {
+	b.Helper()
+	a, err := b.producer().Append(b.ctx, 1, jobsOf(ids...))
+	if err != nil || a.Taken != len(ids) || len(a.Refused) > 0 {
+		b.Fatalf("append: %+v, %v", a, err)
+	}
+}
+
+func jobsOf(ids ...string) []*durable.Job {
+	jobs := make([]*durable.Job, len(ids))
+	for i, id := range ids {
+		jobs[i] = &durable.Job{ID: id, Payload: []byte("payload of " + id)}
+	}
+	return jobs
+}
+
+// worker is a consumer that numbers its requests.
+type worker struct {
+	*bundle
+	durable.Consumer
+	claims, settles uint64
+	held            int
+}
+
+const long = 10 * time.Minute
+
+func (b *bundle) worker() *worker { return b.workerOf(b.list, long) }
+
+func (b *bundle) workerOf(l *durable.List, lease time.Duration) *worker {
+	b.Helper()
+	c, err := l.OpenConsumer(b.ctx, lease)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &worker{bundle: b, Consumer: c}
+}
+
+func (w *worker) claim(slots int) durable.Claimed {
+	w.Helper()
+	w.claims++
+	c, err := w.Claim(w.ctx, durable.ClaimRequest{N: w.claims, Slots: slots, MaxBytes: 1 << 20, Held: w.held})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.held += len(c.Jobs)
+	return c
+}
+
+// take claims until it has n jobs.
+func (w *worker) take(n int) []*durable.Claim {
+	w.Helper()
+	var got []*durable.Claim
+	for len(got) < n {
+		c := w.claim(n - len(got))
+		got = append(got, c.Jobs...)
+		if c.Status == durable.ClaimEmpty && len(got) < n {
+			if c.NextDue < 0 {
+				w.Fatalf("%d of %d jobs, and no more to come", len(got), n)
+			}
+			_ = w.Await(w.ctx)
+		}
+	}
+	return got
+}
+
+func (w *worker) settle(verdict durable.Verdict, claims ...*durable.Claim) string {
+	w.Helper()
+	outcomes := make([]durable.Outcome, len(claims))
+	for i, c := range claims {
+		outcomes[i] = durable.Outcome{Ref: durable.Ref{ID: c.ID, Token: c.Token}, Verdict: verdict, MaxAttempts: 3, Reason: "because"}
+	}
+	w.settles++
+	s, err := w.Settle(w.ctx, w.settles, outcomes)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.held -= len(claims)
+	return codes(s)
+}
+
+func codes(s durable.Settled) string {
+	var b strings.Builder
+	for _, c := range s.Codes {
+		b.WriteByte(byte(c))
+	}
+	return b.String()
+}
+
+func idsOf(claims []*durable.Claim) string {
+	ids := make([]string, len(claims))
+	for i, c := range claims {
+		ids[i] = c.ID
+	}
+	return strings.Join(ids, " ")
+}
+
+// where tells in how many places an ID is, by name.
+func (b *bundle) where(id string) string {
+	b.Helper()
+	var places []string
+	for _, list := range []string{"pending", "arriving"} {
+		for _, in := range b.rdb.LRange(b.ctx, b.key(list), 0, -1).Val() {
+			if in == id {
+				places = append(places, list)
+			}
+		}
+	}
+	for _, key := range b.keysLike("processing:*") {
+		for _, in := range b.rdb.LRange(b.ctx, key, 0, -1).Val() {
+			if in == id {
+				places = append(places, "processing")
+			}
+		}
+	}
+	for _, set := range []string{"scheduled", "dead", "corrupt"} {
+		if b.rdb.ZScore(b.ctx, b.key(set), id).Err() == nil {
+			places = append(places, set)
+		}
+	}
+	return strings.Join(places, " ")
+}
+
+func (b *bundle) keysLike(pattern string) []string {
+	b.Helper()
+	var keys []string
+	prefix := strings.NewReplacer("*", `\*`, "[", `\[`).Replace(b.prefix)
+	scan := b.rdb.Scan(b.ctx, 0, prefix+pattern, 1000).Iterator()
+	for scan.Next(b.ctx) {
+		keys = append(keys, scan.Val())
+	}
+	if err := scan.Err(); err != nil {
+		b.Fatal(err)
+	}
+	return keys
+}
+
+func (b *bundle) stats() durable.Stats {
+	b.Helper()
+	s, err := b.list.Stats(b.ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// places compares sizes: pending scheduled processing dead corrupt.
+func (b *bundle) places(want string) {
+	b.Helper()
+	s := b.stats()
+	if got := fmt.Sprint(s.Pending, s.Scheduled, s.Processing, s.Dead, s.Corrupt); got != want {
+		b.Fatalf("pending, scheduled, processing, dead, corrupt: %s, want %s", got, want)
+	}
+}
+
+// expire ends a consumer's lease on the server, as time would.
+func (b *bundle) expire(c durable.Consumer) {
+	b.Helper()
+	b.rescore("consumers", c.ID())
+}
+
+func (b *bundle) sweep() durable.Swept {
+	b.Helper()
+	var all durable.Swept
+	for {
+		s, err := b.list.Sweep(b.ctx)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all.Fenced += s.Fenced
+		all.Returned += s.Returned
+		all.Dead += s.Dead
+		all.Trimmed += s.Trimmed
+		if !s.More {
+			return all
+		}
+	}
+}
+
+// due makes everything that is scheduled due now.
+func (b *bundle) due() {
+	b.Helper()
+	for _, id := range b.rdb.ZRange(b.ctx, b.key("scheduled"), 0, -1).Val() {
+		b.rescore("scheduled", id)
+	}
+}
+
+// rescore sets a score to a time long past, also when the server is full.
+func (b *bundle) rescore(set, member string) {
+	b.Helper()
+	err := b.rdb.Eval(b.ctx, "redis.call('ZREM', KEYS[1], '') return redis.call('ZADD', KEYS[1], 'XX', 1, ARGV[1])",
+		[]string{b.key(set)}, member).Err()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bundle) field(id, name string) string {
+	b.Helper()
+	return b.rdb.HGet(b.ctx, b.key("job:"+id), name).Val()
+}
