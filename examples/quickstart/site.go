@@ -20,7 +20,7 @@ const (
 	tick  = 10 * time.Millisecond
 	// maxPause is the longest that a refused producer stays away: the first refusal of all can
 	// only guess, since nothing has been drained yet.
-	maxPause = 100 * time.Millisecond
+	maxPause = 20 * time.Millisecond
 )
 
 var policies = map[string]policy.Policy{

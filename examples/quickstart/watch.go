@@ -29,6 +29,7 @@ type watch struct {
 	mu   sync.Mutex
 	open map[string]flight
 	took [numSteps][]time.Duration
+	dead error // why the first dead job is dead
 }
 
 // flight is a job that has not passed all its steps.
@@ -86,6 +87,9 @@ func (w *watch) event(e bridge.Event) {
 		w.took[stepComplete] = append(w.took[stepComplete], after)
 	case bridge.EventDead:
 		f.ended = true
+		if w.dead == nil {
+			w.dead = e.Err
+		}
 	case bridge.EventEvicted, bridge.EventRefused, bridge.EventAbandoned, bridge.EventUncertain:
 		f.enqueued, f.ended = true, true // it will not come to that
 	default:
@@ -96,7 +100,7 @@ func (w *watch) event(e bridge.Event) {
 	}
 }
 
-// latencies is the last table.
+// latencies is the last table, and why a job is dead if one is.
 func (w *watch) latencies() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,6 +109,9 @@ func (w *watch) latencies() string {
 	for s, took := range w.took {
 		slices.Sort(took)
 		fmt.Fprintf(&b, "  %-17s %10s %10s\n", stepNames[s], quantile(took, 50), quantile(took, 99))
+	}
+	if w.dead != nil {
+		fmt.Fprintf(&b, "\nThe first dead job: %v\n", w.dead)
 	}
 	return b.String()
 }
