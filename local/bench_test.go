@@ -17,9 +17,9 @@ import (
 
 const batch = 256
 
-type job struct{ payload []byte }
+type job struct{ _ [64]byte }
 
-var sinkErr error
+var errSink error
 
 // BenchmarkAccept is a slot from Admit to Release, taken and released in batches.
 func BenchmarkAccept(b *testing.B) {
@@ -91,7 +91,7 @@ func BenchmarkRejectWhenFull(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {
-		if _, sinkErr = f.Admit(ctx, j, 100, policy.Reject()); sinkErr == nil {
+		if _, errSink = f.Admit(ctx, j, 100, policy.Reject()); errSink == nil {
 			b.Fatal("accepted")
 		}
 	}
@@ -108,7 +108,7 @@ func BenchmarkRejectBaselineSemaphore(b *testing.B) {
 		if slots.TryAcquire(1) {
 			b.Fatal("acquired")
 		}
-		sinkErr = &policy.Rejection{Reason: policy.ReasonFull}
+		errSink = &policy.Rejection{Reason: policy.ReasonFull}
 	}
 }
 

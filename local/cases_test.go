@@ -104,8 +104,8 @@ func TestCase04_DepthNeverExceedsCapacityAndEveryWaiterIsReevaluated(t *testing.
 			f.Release(slots...)
 		}
 		for i, o := range waiting {
-			if !o.accepted {
-				t.Errorf("producer %d is stalled: %+v", i, o)
+			if !o.accepted() {
+				t.Errorf("producer %d is stalled: %v", i, o)
 			}
 		}
 		if s := f.Stats(); s.HighWater != 1 {
@@ -276,8 +276,8 @@ func TestCase09_ADoneContextAcquiresNothing(t *testing.T) {
 	for _, p := range []policy.Policy{
 		policy.Wait(time.Hour), policy.Wait(time.Nanosecond), policy.Reject(), policy.DropIncoming(), policy.DropOldest(), {},
 	} {
-		mustReject(t, f, cancelled, 1, 1, p, policy.ReasonCancelled)
-		rej := mustReject(t, f, expired, 1, 1, p, policy.ReasonTimeout)
+		mustReject(cancelled, t, f, 1, 1, p, policy.ReasonCancelled)
+		rej := mustReject(expired, t, f, 1, 1, p, policy.ReasonTimeout)
 		if !errors.Is(rej, context.DeadlineExceeded) || !errors.Is(rej, policy.ErrFull) {
 			t.Error(rej)
 		}
@@ -306,8 +306,8 @@ func TestCase09_CancellingTheFirstWaiterWakesTheNext(t *testing.T) {
 				fourth := admitting(t.Context(), f, "fourth", 1, policy.Wait(time.Hour))
 				leave(cancel)
 				synctest.Wait()
-				if first.accepted || !first.done || !second.accepted || !third.accepted || fourth.done {
-					t.Errorf("first %+v, second %+v, third %+v, fourth %+v", first, second, third, fourth)
+				if first.accepted() || !first.done() || !second.accepted() || !third.accepted() || fourth.done() {
+					t.Errorf("first %+v, second %+v, third %+v, fourth %v", first, second, third, fourth)
 				}
 				f.Close()
 				synctest.Wait()
@@ -330,8 +330,8 @@ func TestCase09_FreeingManyBytesWakesAllWhoFit(t *testing.T) {
 		f.Release(slots...)
 		synctest.Wait()
 		for i, want := range []bool{true, true, false, false} {
-			if waiting[i].accepted != want {
-				t.Errorf("waiter %d: %+v", i, waiting[i])
+			if waiting[i].accepted() != want {
+				t.Errorf("waiter %d: %v", i, waiting[i])
 			}
 		}
 		slots, jobs := takeAll(f)
@@ -353,7 +353,7 @@ func TestCase11_APayloadThatCanNeverFitIsRefusedAtOnce(t *testing.T) {
 		f := newFront(t, &local.FrontOptions[int]{Bytes: 100})
 		for _, p := range []policy.Policy{policy.Wait(time.Hour), policy.Reject(), policy.DropIncoming(), policy.DropOldest()} {
 			o := admitting(t.Context(), f, 1, 101, p)
-			if !o.done || o.reason(t) != policy.ReasonTooLarge || !errors.Is(o.err, policy.ErrTooLarge) || errors.Is(o.err, policy.ErrFull) {
+			if !o.done() || o.reason(t) != policy.ReasonTooLarge || !errors.Is(o.err(), policy.ErrTooLarge) || errors.Is(o.err(), policy.ErrFull) {
 				t.Errorf("%v: %+v", p, o)
 			}
 		}

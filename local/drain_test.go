@@ -40,7 +40,7 @@ func retryAfter(t *testing.T, f *local.Front[int]) time.Duration {
 	const n = 50
 	total := time.Duration(0)
 	for range n {
-		total += mustReject(t, f, t.Context(), 0, 1, policy.Reject(), policy.ReasonFull).RetryAfter
+		total += mustReject(t.Context(), t, f, 0, 1, policy.Reject(), policy.ReasonFull).RetryAfter
 	}
 	return total / n
 }
@@ -94,7 +94,7 @@ func TestRetryAfter(t *testing.T) {
 			drained(t, f, 10*time.Millisecond, 5*time.Second, 1)
 			seen := map[time.Duration]bool{}
 			for range 100 {
-				d := mustReject(t, f, t.Context(), 0, 1, policy.Reject(), policy.ReasonFull).RetryAfter
+				d := mustReject(t.Context(), t, f, 0, 1, policy.Reject(), policy.ReasonFull).RetryAfter
 				if d < 850*time.Millisecond || d > 1150*time.Millisecond {
 					t.Errorf("%v, about a second is right", d)
 				}
@@ -104,7 +104,7 @@ func TestRetryAfter(t *testing.T) {
 				t.Errorf("only %d different of 100", len(seen))
 			}
 			f.Release(f.Drain()...) // all in no time
-			if d := mustReject(t, f, t.Context(), 0, 1, policy.Shed(), policy.ReasonShed).RetryAfter; d != time.Millisecond {
+			if d := mustReject(t.Context(), t, f, 0, 1, policy.Shed(), policy.ReasonShed).RetryAfter; d != time.Millisecond {
 				t.Errorf("%v from an empty front", d)
 			}
 		})
@@ -154,28 +154,28 @@ func TestPrediction(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := filled(t, 10)
 			drained(t, f, 100*time.Millisecond, 5*time.Second, 1)
-			rej := mustReject(t, f, t.Context(), 0, 1, policy.Wait(50*time.Millisecond), policy.ReasonPredicted)
+			rej := mustReject(t.Context(), t, f, 0, 1, policy.Wait(50*time.Millisecond), policy.ReasonPredicted)
 			if rej.Waited != 0 || !errors.Is(rej, policy.ErrFull) || ratio(rej.RetryAfter, time.Second) < 0.8 {
 				t.Errorf("%+v", rej)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			mustReject(t, f, ctx, 0, 1, policy.Wait(0), policy.ReasonPredicted)
-			mustReject(t, f, ctx, 0, 1, policy.Wait(time.Hour), policy.ReasonPredicted)
+			mustReject(ctx, t, f, 0, 1, policy.Wait(0), policy.ReasonPredicted)
+			mustReject(ctx, t, f, 0, 1, policy.Wait(time.Hour), policy.ReasonPredicted)
 
 			first := admitting(t.Context(), f, 1, 1, policy.Wait(150*time.Millisecond))
-			mustReject(t, f, t.Context(), 0, 1, policy.Wait(150*time.Millisecond), policy.ReasonPredicted) // the second in line
+			mustReject(t.Context(), t, f, 0, 1, policy.Wait(150*time.Millisecond), policy.ReasonPredicted) // the second in line
 			second := admitting(t.Context(), f, 2, 1, policy.Wait(250*time.Millisecond))
-			if first.done || second.done {
-				t.Fatalf("%+v, %+v", first, second)
+			if first.done() || second.done() {
+				t.Fatalf("%+v, %v", first, second)
 			}
 			for range 2 {
 				time.Sleep(100 * time.Millisecond)
 				f.Release(f.TryTake(nil, 1, 0)...)
 			}
 			synctest.Wait()
-			if !first.accepted || !second.accepted {
-				t.Errorf("%+v, %+v", first, second)
+			if !first.accepted() || !second.accepted() {
+				t.Errorf("%+v, %v", first, second)
 			}
 			balanced(t, f)
 		})
@@ -189,7 +189,7 @@ func TestPrediction(t *testing.T) {
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if o.reason(t) != policy.ReasonTimeout {
-				t.Errorf("%+v", o)
+				t.Errorf("%v", o)
 			}
 		})
 	})
@@ -203,16 +203,16 @@ func TestPrediction(t *testing.T) {
 				o := admitting(t.Context(), f, 1, 1, policy.Wait(2*time.Minute))
 				time.Sleep(59 * time.Second)
 				late := admitting(t.Context(), f, 2, 1, policy.Wait(2*time.Minute+time.Second))
-				if o.done || late.done {
-					t.Fatalf("%+v, %+v", o, late)
+				if o.done() || late.done() {
+					t.Fatalf("%+v, %v", o, late)
 				}
 				time.Sleep(time.Second)
 				f.Release(f.TryTake(nil, 1, 0)...)
 				time.Sleep(time.Minute)
 				f.Release(f.TryTake(nil, 1, 0)...)
 				synctest.Wait()
-				if !o.accepted || !late.accepted {
-					t.Fatalf("%+v, %+v", o, late)
+				if !o.accepted() || !late.accepted() {
+					t.Fatalf("%+v, %v", o, late)
 				}
 			}
 		})
@@ -227,7 +227,7 @@ func TestSnapshotTimes(t *testing.T) {
 			got = s
 			return policy.Shed()
 		})
-		mustReject(t, f, t.Context(), 0, 1, p, policy.ReasonShed)
+		mustReject(t.Context(), t, f, 0, 1, p, policy.ReasonShed)
 		return got
 	}
 	const ms = time.Millisecond

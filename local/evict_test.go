@@ -71,9 +71,9 @@ func TestDropOldest(t *testing.T) {
 		t.Parallel()
 		f, told := setup(t, local.FrontOptions[string]{Capacity: 3, Bytes: 90}, three...)
 		held := f.TryTake(nil, 1, 0)
-		mustReject(t, f, t.Context(), "d", 61, policy.DropOldest(), policy.ReasonFull)
+		mustReject(t.Context(), t, f, "d", 61, policy.DropOldest(), policy.ReasonFull)
 		held = f.TryTake(held, 9, 99)
-		mustReject(t, f, t.Context(), "d", 1, policy.DropOldest(), policy.ReasonFull)
+		mustReject(t.Context(), t, f, "d", 1, policy.DropOldest(), policy.ReasonFull)
 		if len(*told) != 0 {
 			t.Errorf("told of %v", *told)
 		}
@@ -101,12 +101,12 @@ func TestDropOldest(t *testing.T) {
 			w := admitting(t.Context(), f, "waiter", 30, policy.Wait(time.Hour))
 			admit(t, f, "d", 30)
 			synctest.Wait()
-			if w.done || !slices.Equal(*told, []string{"a"}) {
-				t.Errorf("%+v, told of %v", w, *told)
+			if w.done() || !slices.Equal(*told, []string{"a"}) {
+				t.Errorf("%v, told of %v", w, *told)
 			}
 			f.Release(f.TryTake(nil, 1, 0)...)
 			synctest.Wait()
-			if _, jobs := takeAll(f); !w.accepted || !slices.Equal(jobs, []string{"c", "d", "waiter"}) {
+			if _, jobs := takeAll(f); !w.accepted() || !slices.Equal(jobs, []string{"c", "d", "waiter"}) {
 				t.Errorf("left %v", jobs)
 			}
 		})
@@ -121,8 +121,8 @@ func TestDropOldest(t *testing.T) {
 				t.Errorf("told of %v", *told)
 			}
 			synctest.Wait()
-			if !w.accepted { // what b left over is enough now
-				t.Errorf("the waiter did not get what was left over: %+v", w)
+			if !w.accepted() { // what b left over is enough now
+				t.Errorf("the waiter did not get what was left over: %v", w)
 			}
 			if s := balanced(t, f); s.Bytes != 100 || s.HighWater != 3 {
 				t.Errorf("%+v", s)
@@ -140,7 +140,7 @@ func TestDropOldest(t *testing.T) {
 				since = s.SinceEmpty
 				return policy.Shed()
 			})
-			mustReject(t, f, t.Context(), "c", 1, p, policy.ReasonShed)
+			mustReject(t.Context(), t, f, "c", 1, p, policy.ReasonShed)
 			if since != time.Second {
 				t.Errorf("since empty: %v", since)
 			}

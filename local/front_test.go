@@ -36,7 +36,7 @@ func TestFrontOptions(t *testing.T) {
 			for i := range local.DefaultCapacity {
 				mustAdmit(t, f, 1<<40, i) // not bounded by bytes
 			}
-			rej := mustReject(t, f, t.Context(), 0, 0, policy.Policy{}, policy.ReasonFull)
+			rej := mustReject(t.Context(), t, f, 0, 0, policy.Policy{}, policy.ReasonFull)
 			if rej.Capacity != local.DefaultCapacity || rej.Depth != rej.Capacity || rej.RetryAfter != local.DefaultMaxRetryAfter {
 				t.Errorf("%+v", rej)
 			}
@@ -56,7 +56,7 @@ func TestAdmit(t *testing.T) {
 	t.Run("Reject refuses at once and says how full it is", func(t *testing.T) {
 		t.Parallel()
 		f := full(t, local.FrontOptions[string]{Bytes: 100})
-		rej := mustReject(t, f, t.Context(), "c", 5, policy.Reject(), policy.ReasonFull)
+		rej := mustReject(t.Context(), t, f, "c", 5, policy.Reject(), policy.ReasonFull)
 		if rej.Stage != policy.StageFront || rej.Depth != 2 || rej.Capacity != 2 || rej.Bytes != 20 || rej.ByteCapacity != 100 {
 			t.Errorf("%+v", rej)
 		}
@@ -86,10 +86,10 @@ func TestAdmit(t *testing.T) {
 		if !slices.Equal(jobs, []string{"a", "b"}) || slots[0].Size() != 10 {
 			t.Fatalf("took %v", slots)
 		}
-		mustReject(t, f, t.Context(), "c", 5, policy.Reject(), policy.ReasonFull)
+		mustReject(t.Context(), t, f, "c", 5, policy.Reject(), policy.ReasonFull)
 		f.Release(slots[1])
 		mustAdmit(t, f, 5, "c")
-		mustReject(t, f, t.Context(), "d", 5, policy.Reject(), policy.ReasonFull)
+		mustReject(t.Context(), t, f, "d", 5, policy.Reject(), policy.ReasonFull)
 		if s := balanced(t, f); s.Length != 2 || s.Queued != 1 || s.HighWater != 2 || s.Bytes != 15 {
 			t.Errorf("%+v", s)
 		}
@@ -98,7 +98,7 @@ func TestAdmit(t *testing.T) {
 		t.Parallel()
 		f := newFront(t, &local.FrontOptions[string]{Capacity: 10, Bytes: 100})
 		mustAdmit(t, f, 60, "a")
-		mustReject(t, f, t.Context(), "b", 41, policy.Reject(), policy.ReasonFull)
+		mustReject(t.Context(), t, f, "b", 41, policy.Reject(), policy.ReasonFull)
 		mustAdmit(t, f, 40, "b")
 		mustAdmit(t, f, 0, "c")
 		if s := balanced(t, f); s.Bytes != 100 || s.Length != 3 {
@@ -119,12 +119,12 @@ func TestAdmit(t *testing.T) {
 				}),
 				"a wait needs a deadline: give": policy.Func(func(policy.Snapshot) policy.Policy { return policy.Wait(0) }),
 			} {
-				rej := mustReject(t, f, context.Background(), "c", 1, p, policy.ReasonInvalid)
+				rej := mustReject(context.Background(), t, f, "c", 1, p, policy.ReasonInvalid)
 				if !errors.Is(rej, policy.ErrInvalid) || !strings.Contains(rej.Error(), text) || rej.RetryAfter != 0 {
 					t.Errorf("%s: %v, want %q", name, rej, text)
 				}
 			}
-			rej := mustReject(t, f, context.Background(), "c", -1, policy.Reject(), policy.ReasonInvalid)
+			rej := mustReject(context.Background(), t, f, "c", -1, policy.Reject(), policy.ReasonInvalid)
 			if !strings.Contains(rej.Error(), "size is negative") {
 				t.Error(rej)
 			}
@@ -134,7 +134,7 @@ func TestAdmit(t *testing.T) {
 	t.Run("Shed refuses although there is room", func(t *testing.T) {
 		t.Parallel()
 		f := newFront[string](t, nil)
-		if rej := mustReject(t, f, t.Context(), "a", 1, policy.Shed(), policy.ReasonShed); !errors.Is(rej, policy.ErrFull) {
+		if rej := mustReject(t.Context(), t, f, "a", 1, policy.Shed(), policy.ReasonShed); !errors.Is(rej, policy.ErrFull) {
 			t.Error(rej)
 		}
 	})
@@ -224,13 +224,13 @@ func TestFunc(t *testing.T) {
 				t.Errorf("%v: %v, %v", p, ok, err)
 			}
 		}
-		mustReject(t, f, t.Context(), 1, 1, always(policy.Shed()), policy.ReasonShed)
+		mustReject(t.Context(), t, f, 1, 1, always(policy.Shed()), policy.ReasonShed)
 	})
 	t.Run("the plan is done when there is no room", func(t *testing.T) {
 		t.Parallel()
 		f := newFront(t, &local.FrontOptions[int]{Capacity: 1, Policy: policy.DropIncoming()})
 		mustAdmit(t, f, 1, 1)
-		mustReject(t, f, t.Context(), 2, 1, always(policy.Reject()), policy.ReasonFull)
+		mustReject(t.Context(), t, f, 2, 1, always(policy.Reject()), policy.ReasonFull)
 		for _, p := range []policy.Policy{policy.DropIncoming(), {}} { // {}: the front's own
 			if ok, err := f.Admit(t.Context(), 2, 1, always(p)); ok || err != nil {
 				t.Errorf("%v: %v, %v", p, ok, err)
@@ -246,7 +246,7 @@ func TestFunc(t *testing.T) {
 	t.Run("a default Func that returns the default is refused", func(t *testing.T) {
 		t.Parallel()
 		f := newFront(t, &local.FrontOptions[int]{Policy: always(policy.Policy{})})
-		mustReject(t, f, t.Context(), 1, 1, policy.Policy{}, policy.ReasonInvalid)
+		mustReject(t.Context(), t, f, 1, 1, policy.Policy{}, policy.ReasonInvalid)
 	})
 	t.Run("may look at the front, and panic, without harm", func(t *testing.T) {
 		t.Parallel()

@@ -36,7 +36,7 @@ func mustAdmit[T any](t testing.TB, f *local.Front[T], size int64, jobs ...T) {
 }
 
 // mustReject admits a job that must be refused for that reason.
-func mustReject[T any](t testing.TB, f *local.Front[T], ctx context.Context, job T, size int64, p policy.Policy, want policy.Reason) *policy.Rejection {
+func mustReject[T any](ctx context.Context, t testing.TB, f *local.Front[T], job T, size int64, p policy.Policy, want policy.Reason) *policy.Rejection {
 	t.Helper()
 	ok, err := f.Admit(ctx, job, size, p)
 	rej, is := errors.AsType[*policy.Rejection](err)

@@ -3,8 +3,10 @@ package local_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,19 +15,41 @@ import (
 	"github.com/seed-9dec4fca/weir/policy"
 )
 
-// outcome is what a call to Admit returned, and when.
-type outcome struct {
-	done     bool
+// outcome is what a call to Admit returns, once it has.
+type outcome struct{ p atomic.Pointer[returned] }
+
+type returned struct {
 	accepted bool
 	err      error
 	after    time.Duration
 }
 
+func (o *outcome) done() bool     { return o.p.Load() != nil }
+func (o *outcome) accepted() bool { return o.done() && o.p.Load().accepted }
+
+func (o *outcome) err() error {
+	if !o.done() {
+		return errors.New("has not returned yet")
+	}
+	return o.p.Load().err
+}
+
+func (o *outcome) after() time.Duration {
+	if !o.done() {
+		return -1
+	}
+	return o.p.Load().after
+}
+
+func (o *outcome) String() string {
+	return fmt.Sprintf("returned %v, accepted %v after %v, %v", o.done(), o.accepted(), o.after(), o.err())
+}
+
 func (o *outcome) reason(t *testing.T) policy.Reason {
 	t.Helper()
-	rej, ok := errors.AsType[*policy.Rejection](o.err)
+	rej, ok := errors.AsType[*policy.Rejection](o.err())
 	if !ok {
-		t.Fatalf("not a rejection: done %v, accepted %v, %v", o.done, o.accepted, o.err)
+		t.Fatalf("not a rejection: %v", o)
 	}
 	return rej.Reason
 }
@@ -34,8 +58,8 @@ func (o *outcome) reason(t *testing.T) policy.Reason {
 func admitting[T any](ctx context.Context, f *local.Front[T], job T, size int64, p policy.Policy) *outcome {
 	o, begin := &outcome{}, time.Now()
 	go func() {
-		o.accepted, o.err = f.Admit(ctx, job, size, p)
-		o.after, o.done = time.Since(begin), true
+		accepted, err := f.Admit(ctx, job, size, p)
+		o.p.Store(&returned{accepted, err, time.Since(begin)})
 	}()
 	synctest.Wait()
 	return o
@@ -59,8 +83,8 @@ func TestWait(t *testing.T) {
 			time.Sleep(time.Second)
 			f.Release(slots...)
 			synctest.Wait()
-			if !o.accepted || o.err != nil || o.after != time.Second {
-				t.Errorf("%+v", o)
+			if !o.accepted() || o.err() != nil || o.after() != time.Second {
+				t.Errorf("%v", o)
 			}
 			if _, jobs := takeAll(f); !slices.Equal(jobs, []int{1}) {
 				t.Errorf("took %v", jobs)
@@ -77,11 +101,11 @@ func TestWait(t *testing.T) {
 			o := admitting(ctx, f, 1, 1, policy.Wait(time.Second))
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if o.reason(t) != policy.ReasonTimeout || o.after != time.Second ||
-				!errors.Is(o.err, policy.ErrFull) || errors.Is(o.err, context.DeadlineExceeded) {
-				t.Errorf("%+v", o)
+			if o.reason(t) != policy.ReasonTimeout || o.after() != time.Second ||
+				!errors.Is(o.err(), policy.ErrFull) || errors.Is(o.err(), context.DeadlineExceeded) {
+				t.Errorf("%v", o)
 			}
-			if rej, _ := errors.AsType[*policy.Rejection](o.err); rej.Waited != time.Second {
+			if rej, _ := errors.AsType[*policy.Rejection](o.err()); rej.Waited != time.Second {
 				t.Errorf("waited %v", rej.Waited)
 			}
 			if s := balanced(t, f); s.Waiting != 0 {
@@ -100,12 +124,12 @@ func TestWait(t *testing.T) {
 				o := admitting(ctx, f, 1, 1, p)
 				time.Sleep(time.Second)
 				synctest.Wait()
-				if o.reason(t) != policy.ReasonTimeout || o.after != time.Second ||
-					!errors.Is(o.err, policy.ErrFull) || !errors.Is(o.err, context.DeadlineExceeded) {
-					t.Errorf("%+v", o)
+				if o.reason(t) != policy.ReasonTimeout || o.after() != time.Second ||
+					!errors.Is(o.err(), policy.ErrFull) || !errors.Is(o.err(), context.DeadlineExceeded) {
+					t.Errorf("%v", o)
 				}
-				if p.Max() != time.Second && !errors.Is(o.err, boom) { // with both at once either may be first
-					t.Errorf("the cause is lost: %v", o.err)
+				if p.Max() != time.Second && !errors.Is(o.err(), boom) { // with both at once either may be first
+					t.Errorf("the cause is lost: %v", o.err())
 				}
 			})
 		})
@@ -119,9 +143,9 @@ func TestWait(t *testing.T) {
 			o := admitting(ctx, f, 1, 1, policy.Wait(time.Hour))
 			cancel(boom)
 			synctest.Wait()
-			if o.reason(t) != policy.ReasonCancelled || errors.Is(o.err, policy.ErrFull) ||
-				!errors.Is(o.err, context.Canceled) || !errors.Is(o.err, boom) {
-				t.Errorf("%+v", o)
+			if o.reason(t) != policy.ReasonCancelled || errors.Is(o.err(), policy.ErrFull) ||
+				!errors.Is(o.err(), context.Canceled) || !errors.Is(o.err(), boom) {
+				t.Errorf("%v", o)
 			}
 			if s := balanced(t, f); s.Rejected[policy.ReasonCancelled] != 1 {
 				t.Errorf("%+v", s)
@@ -133,7 +157,7 @@ func TestWait(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f, _ := fullFront(t)
 			ctx := lateContext{t.Context(), time.Now().Add(-time.Second)}
-			if rej := mustReject(t, f, ctx, 1, 1, policy.Wait(0), policy.ReasonTimeout); !errors.Is(rej, context.DeadlineExceeded) {
+			if rej := mustReject(ctx, t, f, 1, 1, policy.Wait(0), policy.ReasonTimeout); !errors.Is(rej, context.DeadlineExceeded) {
 				t.Error(rej)
 			}
 		})
@@ -148,9 +172,9 @@ func TestWait(t *testing.T) {
 			}
 			for i, o := range waiting {
 				f.Release(slots...)
-				mustReject(t, f, t.Context(), 99, 1, policy.Reject(), policy.ReasonFull)
+				mustReject(t.Context(), t, f, 99, 1, policy.Reject(), policy.ReasonFull)
 				synctest.Wait()
-				if !o.accepted {
+				if !o.accepted() {
 					t.Fatalf("number %d is not served", i)
 				}
 				var jobs []int
@@ -169,11 +193,11 @@ func TestWait(t *testing.T) {
 			slots, _ := takeAll(f)
 			large := admitting(t.Context(), f, "large", 50, policy.Wait(time.Hour))
 			small := admitting(t.Context(), f, "small", 1, policy.Wait(time.Hour))
-			mustReject(t, f, t.Context(), "x", 1, policy.Reject(), policy.ReasonFull)
+			mustReject(t.Context(), t, f, "x", 1, policy.Reject(), policy.ReasonFull)
 			if ok, err := f.Admit(t.Context(), "x", 1, policy.DropIncoming()); ok || err != nil {
 				t.Errorf("%v, %v", ok, err)
 			}
-			if large.done || small.done {
+			if large.done() || small.done() {
 				t.Fatal("served without room")
 			}
 			f.Release(slots...)
@@ -245,8 +269,8 @@ func TestClose(t *testing.T) {
 				waiting = append(waiting, admitting(t.Context(), f, 9, 1, p))
 			}
 			for i, o := range waiting {
-				if o.accepted || o.err != waiting[0].err || !errors.Is(o.err, policy.ErrClosed) { //nolint:errorlint // the very same
-					t.Errorf("caller %d: %+v", i, o)
+				if o.accepted() || o.err() != waiting[0].err() || !errors.Is(o.err(), policy.ErrClosed) { //nolint:errorlint // the very same
+					t.Errorf("caller %d: %v", i, o)
 				}
 			}
 			if s := balanced(t, f); s.Rejected[policy.ReasonClosed] != 9 || s.Length != 0 || s.Waiting != 0 {
