@@ -142,7 +142,7 @@ func (p *parking) wait(ctx context.Context, due time.Duration) {
 	if p.woken == nil {
 		p.woken = make(chan error, 1)
 		woken := p.woken
-		p.s.r.q.calls.Go(func() {
+		p.s.r.q.calls.begin(func() {
 			awaiting, cancel := context.WithTimeout(ctx, durable.Park+callTimeout)
 			defer cancel()
 			woken <- p.s.consumer.Await(awaiting)

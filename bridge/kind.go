@@ -154,7 +154,7 @@ func (q *Queue) submit(ctx context.Context, wire *durable.Job, p policy.Policy) 
 		return nil, q.refuse(policy.ReasonTooLarge, wire.Kind,
 			fmt.Errorf("bridge: payload and headers have %d bytes, more than Options.MaxPayload = %d", size, q.opts.MaxPayload))
 	}
-	if cause := q.unusable.Load(); cause != nil {
+	if cause := q.unusable.Load(); cause != nil && q.askAgain() {
 		return nil, q.refuse(policy.ReasonUnusable, wire.Kind, *cause)
 	}
 	j := &job{id: wire.ID, kind: wire.Kind, size: size, wire: wire, persist: q.now() + q.opts.PersistWithin}

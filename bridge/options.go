@@ -79,6 +79,9 @@ const (
 	callTimeout = 10 * time.Second
 	// checkEvery is how often a running queue looks whether the store is still usable.
 	checkEvery = 50 * time.Second
+	// askAgainAfter is how old the news that a store is not usable must be before a refused call
+	// has it looked at again.
+	askAgainAfter = 2 * time.Second
 	// stopWait is what a handler gets to return after its context has ended at a stop, and the
 	// loops to tell the store what there is to tell.
 	stopWait = time.Second

@@ -32,10 +32,11 @@ type Queue struct {
 	unusable  atomic.Pointer[error] // nil: usable as far as is known
 	checked   atomic.Bool           // the store has passed a check once
 	lastCheck atomic.Int64          // on the clock of now(); 0: never
+	asking    atomic.Bool           // a check that a refused call has asked for is under way
 
 	shipOnce sync.Once
 	ship     *shipper
-	calls    sync.WaitGroup // exchanges with the engine, those included that nobody waits for any more
+	calls    exchanges
 
 	mu       sync.Mutex // guards what follows
 	handlers map[string]*handling
@@ -126,6 +127,27 @@ func (q *Queue) recheck(ctx context.Context) error {
 	}
 }
 
+// askAgain has a store that failed its check looked at again, in the background: a queue
+// that only submits has no loop that would. There is one such check at a time, none
+// without a call that is to be refused, and none after Shutdown, which it reports as false.
+func (q *Queue) askAgain() bool {
+	q.mu.Lock() // Shutdown waits for what has begun before it
+	defer q.mu.Unlock()
+	if q.down != nil {
+		return false
+	}
+	if q.now() < time.Duration(q.lastCheck.Load())+askAgainAfter || !q.asking.CompareAndSwap(false, true) {
+		return true
+	}
+	q.calls.begin(func() {
+		defer q.asking.Store(false)
+		if err := q.Check(context.Background()); err != nil {
+			q.log.Debug("weir: the store still cannot be used", "error", err)
+		}
+	})
+	return true
+}
+
 // Pressure is how full the queue is, from 0 to 1: the largest of jobs and bytes in the
 // front and of the backlog in the store, as last seen. It does not block.
 func (q *Queue) Pressure() float64 { return q.front.Pressure() }
@@ -173,27 +195,3 @@ func (q *Queue) Flush(ctx context.Context) error {
 
 // now is the monotonic clock of the queue.
 func (q *Queue) now() time.Duration { return time.Since(q.start) }
-
-// call makes one exchange with the engine. It returns when the engine does, after
-// limit at the latest, or at once when ctx ends: what is then still under way (a socket
-// cannot be told to stop) counts as in doubt, and is waited for by Shutdown.
-func call[R any](ctx context.Context, q *Queue, limit time.Duration, exchange func(context.Context) (R, error)) (R, error) {
-	type answer struct {
-		result R
-		err    error
-	}
-	answered := make(chan answer, 1)
-	q.calls.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		result, err := exchange(ctx)
-		answered <- answer{result, err}
-	})
-	select {
-	case a := <-answered:
-		return a.result, a.err
-	case <-ctx.Done():
-		var none R
-		return none, fmt.Errorf("%w: %w", durable.ErrInDoubt, context.Cause(ctx))
-	}
-}

@@ -100,7 +100,7 @@ func (q *Queue) shut(ctx context.Context, down *shutdown, running *run) {
 		down.err = fmt.Errorf("bridge: shutdown: %w", err)
 	}
 	if running == nil || running.ended() {
-		q.calls.Wait() // with their connections closed, they end now
+		q.calls.wait(ctx) // with their connections closed, they end now
 	}
 }
 

@@ -1,0 +1,69 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+)
+
+// exchanges are the calls of the engine that are under way, those included that nobody waits
+// for any more. Users ask for numbers when they like, also while Shutdown waits: so a wait
+// is for what has begun before it, and what begins later belongs to another group.
+type exchanges struct {
+	mu    sync.Mutex      // guards group
+	group *sync.WaitGroup // nothing is added to it once it is waited for; nil: none has begun
+}
+
+// begin runs f on a goroutine of its own.
+func (x *exchanges) begin(f func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.group == nil {
+		x.group = &sync.WaitGroup{}
+	}
+	x.group.Go(f)
+}
+
+// wait waits for what has begun, or for ctx.
+func (x *exchanges) wait(ctx context.Context) {
+	x.mu.Lock()
+	group := x.group
+	x.group = nil
+	x.mu.Unlock()
+	if group == nil {
+		return
+	}
+	over := make(chan struct{})
+	go func() { group.Wait(); close(over) }()
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
+}
+
+// call makes one exchange with the engine. It returns when the engine does, after
+// limit at the latest, or at once when ctx ends: what is then still under way (a socket
+// cannot be told to stop) counts as in doubt, and is waited for by Shutdown.
+func call[R any](ctx context.Context, q *Queue, limit time.Duration, exchange func(context.Context) (R, error)) (R, error) {
+	type answer struct {
+		result R
+		err    error
+	}
+	answered := make(chan answer, 1)
+	q.calls.begin(func() {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		result, err := exchange(ctx)
+		answered <- answer{result, err}
+	})
+	select {
+	case a := <-answered:
+		return a.result, a.err
+	case <-ctx.Done():
+		var none R
+		return none, fmt.Errorf("%w: %w", durable.ErrInDoubt, context.Cause(ctx))
+	}
+}
