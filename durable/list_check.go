@@ -46,7 +46,7 @@ func (l *List) Inspect(ctx context.Context) (CheckWarnings, error) {
 	}
 	_, answer, err := l.run(ctx, l.redis.commands, listScripts.probe, args...)
 	if denied := denial(err); denied != "" {
-		found.problem("the user may not run EVAL and EVALSHA on keys under %q (%s)", l.keys.prefix, denied)
+		found.problem("the user may not run EVAL on keys under %q (%s)", l.keys.prefix, denied)
 		return nil, found.err(l.name)
 	}
 	if err != nil {
@@ -64,9 +64,12 @@ func (l *List) Inspect(ctx context.Context) (CheckWarnings, error) {
 		return nil, err
 	}
 	if len(found.problems) == 0 {
-		if _, err := l.Stats(ctx); isBadKey(err) {
+		switch _, err := l.Stats(ctx); {
+		case isBadKey(err):
 			found.problem("%v", err)
-		} else if err != nil {
+		case denial(err) != "":
+			found.problem("the user may not run EVALSHA (%s)", denial(err))
+		case err != nil:
 			return nil, err
 		}
 	}

@@ -13,7 +13,13 @@ var listScripts = struct {
 	sweep:  loadScript("list_sweep"),
 	leave:  loadScript("list_leave"),
 	stats:  loadScript("list_stats"),
-	probe:  loadScript("list_probe"),
+	probe:  inFull(loadScript("list_probe")),
+}
+
+// inFull makes a script one that is never sent by its hash.
+func inFull(s *script) *script {
+	s.always = true
+	return s
 }
 
 // MaxIDBytes is the longest ID of a job that the list engine stores and claims.

@@ -19,6 +19,8 @@ type script struct {
 	verb string // what it is called as: append, claim …
 	text string
 	sha  string
+	// always sends the text: for the one script that tries what else is permitted.
+	always bool
 }
 
 // includeMark begins a line that stands for a whole file.
@@ -64,6 +66,9 @@ func (s *script) run(ctx context.Context, client redis.UniversalClient, keys []s
 		words = append(words, key)
 	}
 	words = append(words, args...)
+	if s.always {
+		words[0], words[1] = "eval", s.text
+	}
 	cmd := once{redis.NewCmd(ctx, words...)}
 	err := client.Process(ctx, cmd)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
