@@ -40,7 +40,7 @@ func (r *run) execute(s *session, c *durable.Claim) {
 	q.mu.Lock()
 	how := q.handlers[c.Kind]
 	q.mu.Unlock()
-	e := &execution{r: r, s: s, claim: c, how: how, ticket: q.watched.Find(c.ID)}
+	e := &execution{r: r, s: s, claim: c, how: how, ticket: q.promise(c.ID)}
 	if how == nil {
 		e.settle(EventUnhandled, durable.Outcome{Verdict: durable.Snooze, Delay: r.opts.UnknownDelay}, nil)
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -51,6 +52,41 @@ type job struct {
 	// over is set once the slot was released: the job has ended, though the request it is part of
 	// may still be asked about. Written by the shipper only.
 	over bool
+}
+
+// underWay finds the jobs of the request that is under way by ID. They are not watched before
+// they are durable, but a worker of this process may be quicker than the store's answer.
+type underWay struct {
+	mu   sync.Mutex // guards jobs
+	jobs map[string]*job
+}
+
+// set replaces them all.
+func (u *underWay) set(jobs []*job) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	clear(u.jobs)
+	for _, j := range jobs {
+		if u.jobs == nil {
+			u.jobs = map[string]*job{}
+		}
+		if u.jobs[j.id] == nil { // else refused, for being there already
+			u.jobs[j.id] = j
+		}
+	}
+}
+
+// promise finds the ticket of a job that a worker got; nil if it was not submitted here, or
+// nobody holds it. If a living ticket of the same ID is watched the job is that one's: then the one
+// under way will be refused.
+func (q *Queue) promise(id string) *local.Promise {
+	q.sent.mu.Lock() // looked at first: a job leaves it after it is watched
+	j := q.sent.jobs[id]
+	q.sent.mu.Unlock()
+	if p := q.watched.Find(id); p != nil || j == nil {
+		return p
+	}
+	return &j.Promise
 }
 
 // headerCodec: headers are one JSON object, readable in any language, so that a job needs

@@ -36,6 +36,7 @@ type Queue struct {
 
 	shipOnce sync.Once
 	ship     *shipper
+	sent     underWay
 	calls    exchanges
 
 	mu       sync.Mutex // guards what follows

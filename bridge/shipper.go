@@ -181,18 +181,15 @@ func (s *shipper) compose() {
 		}
 		s.wires = append(s.wires, j.wire)
 		s.request++
-		// Watched before the store has it: a worker of this process may be quicker than the answer.
-		// A living ticket of the same ID goes first: then this job will be refused.
-		if s.q.watched.Find(j.id) == nil {
-			s.q.watched.Watch(&j.Promise)
-		}
 	}
+	s.q.sent.set(s.hand[:s.request])
 }
 
 // answered takes the store's answer to the request.
 func (s *shipper) answered(answer durable.Appended) time.Duration {
 	s.store.ok()
 	s.take(answer)
+	s.q.sent.set(nil)
 	s.n++
 	s.doubts = 0
 	full := answer.Taken < s.request
@@ -219,11 +216,9 @@ func (s *shipper) take(answer durable.Appended) {
 			continue
 		}
 		if !j.over {
-			if q.watched.Find(j.id) != &j.Promise {
-				q.watched.Watch(&j.Promise)
-			}
 			q.count(EventEnqueued)
 			j.MarkEnqueued()
+			q.watched.Watch(&j.Promise) // not earlier: one too many ends detached, and is durable, then
 			q.tell(Event{Type: EventEnqueued, ID: j.id, Kind: j.kind})
 			s.free(j)
 		}
@@ -251,7 +246,6 @@ func (s *shipper) end(j *job, state local.State, cause error) {
 	}[state]
 	s.q.count(event)
 	j.End(state, cause)
-	s.q.watched.Forget(j.id, &j.Promise)
 	s.q.tell(Event{Type: event, ID: j.id, Kind: j.kind, Err: cause})
 	s.free(j)
 }
@@ -274,6 +268,7 @@ func (s *shipper) release() {
 // forget gives up the identity, and with it the number under way; what is over leaves the hand.
 func (s *shipper) forget() {
 	s.release()
+	s.q.sent.set(nil)
 	s.producer, s.n, s.doubts, s.request = nil, 1, 0, 0
 	kept := s.hand[:0]
 	for _, j := range s.hand {
