@@ -42,11 +42,12 @@ func setup(t *testing.T, opts *bridge.Options) *bench {
 	return setupOn(t, durable.NewMemory(nil), opts)
 }
 
-// setupOn opens a queue on a Memory that it may share with others. It is shut down at the
-// end of the test.
-func setupOn(t *testing.T, memory *durable.Memory, opts *bridge.Options) *bench {
+// setupOn opens a queue on an engine, a Memory as a rule, that it may share with others. It
+// is shut down at the end of the test.
+func setupOn(t *testing.T, engine durable.Engine, opts *bridge.Options) *bench {
 	t.Helper()
-	b := &bench{memory: memory, outage: newOutage(memory), events: &recorder{}, ran: make(chan error, 1)}
+	b := &bench{outage: newOutage(engine), events: &recorder{}, ran: make(chan error, 1)}
+	b.memory, _ = engine.(*durable.Memory)
 	b.gate = durabletest.NewGate(b.outage)
 	var o bridge.Options
 	if opts != nil {
