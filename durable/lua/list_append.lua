@@ -12,7 +12,8 @@ Called by producer.Append.
 --#include list_base
 --#include list_sender
 local max_backlog, jobs = tonumber(arg()), tonumber(arg())
-local max_id = 1024
+local max_id = 1024 -- MaxIDBytes in Go
+local words = 7 -- of one job
 
 local kind, last, answer_taken, answer_refused = unpack(redis.call('HMGET', sender,
   'kind', 'append', 'append_taken', 'append_refused'))
@@ -27,18 +28,26 @@ end
 -- Decide first, write afterwards: what is already stored under this very position is the
 -- work of a script that stopped half-way, and counts as stored.
 local room = max_backlog - backlog
+local first = position
+local fresh = true -- no key of any of these jobs is there: one question instead of one each
+for from = 0, jobs - 1, 1000 do
+  local keys = {}
+  for i = from, math.min(from + 999, jobs - 1) do
+    keys[#keys + 1] = prefix .. 'job:' .. ARGV[first + 1 + i * words]
+  end
+  fresh = fresh and redis.call('EXISTS', unpack(keys)) == 0
+end
 local taken, stored, refused, seen = 0, 0, {}, {}
 local entries, due, hashes = {}, {}, {}
 for i = 0, jobs - 1 do
-  local job_id, job_kind, payload, headers, delay, attempts, timeout =
-    arg(), arg(), arg(), arg(), arg(), arg(), arg()
+  local job_id, job_kind, payload, headers, delay, attempts, timeout = args(words)
   local job, position_of = prefix .. 'job:' .. job_id, id .. ':' .. n .. ':' .. i
   local code
   if job_id == '' or #job_id > max_id then
     code = 'I'
   elseif seen[job_id] then
     code = 'D'
-  else
+  elseif not fresh then
     local is = type_of(job)
     if is == 'hash' then
       code = redis.call('HGET', job, 'append') == position_of and 'S' or 'D'

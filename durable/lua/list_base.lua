@@ -7,7 +7,8 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       prefix       of every key of the queue
       wire         the newest wire version this client speaks
       then what the script's own header says
-Gives now (ms by Redis), arg() (the next argument), the type checks, and count().
+Gives now (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks, and
+count().
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
@@ -21,6 +22,11 @@ local position = 3
 local function arg()
   position = position + 1
   return ARGV[position]
+end
+
+local function args(k)
+  position = position + k
+  return unpack(ARGV, position - k + 1, position)
 end
 
 local function type_of(key)
@@ -51,7 +57,7 @@ local now = seconds * 1000 + math.floor(micros / 1000)
 -- whole reads a field that must be a whole number: missing is 0, anything else nil. Fifteen
 -- digits are exact in a double.
 local function whole(field)
-  if not field or field == '' then return 0 end
+  if not field or field == '' or field == '0' then return 0 end
   if #field <= 15 and string.find(field, '^%d+$') then return tonumber(field) end
   return nil
 end

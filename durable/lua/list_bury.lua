@@ -6,11 +6,10 @@ that is not ours (another type) is never deleted.
 local max_id = 1024 -- bytes of an ID; MaxIDBytes in Go
 local trim_step = 1000 -- entries that one script trims
 
--- bury makes a job dead; the caller removes it from where it was, afterwards.
-local function bury(id, reason, field, value)
+-- bury makes a job dead, with more fields and their values if given; the caller removes it from where it was, afterwards.
+local function bury(id, reason, ...)
   redis.call('ZADD', dead, now, id)
-  redis.call('HSET', prefix .. 'job:' .. id,
-    'status', 'dead', 'claim_token', '', 'reason', reason, field, value)
+  redis.call('HSET', prefix .. 'job:' .. id, 'status', 'dead', 'claim_token', '', 'reason', reason, ...)
   count('dead', 1)
 end
 

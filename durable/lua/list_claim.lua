@@ -62,10 +62,10 @@ local function read(job_id)
 end
 
 local function give(job_id, payload, job_kind, headers, attempts, crashes, deliveries, fence, max_attempts, timeout)
-  for _, value in ipairs({job_id, job_kind or '', payload or '', headers or '', attempts, crashes, deliveries,
-    fence, max_attempts, timeout}) do
-    reply[#reply + 1] = value
-  end
+  local at = #reply
+  reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = job_id, job_kind or '', payload or '', headers or ''
+  reply[at + 5], reply[at + 6], reply[at + 7] = attempts, crashes, deliveries
+  reply[at + 8], reply[at + 9], reply[at + 10] = fence, max_attempts, timeout
 end
 
 -- The same number again: what is still claimed under it, from the jobs and not from memory,
@@ -164,7 +164,6 @@ local function unfit(job_id, fields)
 end
 
 local known = {pending = true, [''] = true, processing = true, scheduled = true, completed = true, dead = true, corrupt = true}
-local number_names = {'attempts', 'crashes', 'deliveries', 'max_attempts', 'timeout_ms'}
 
 local function take(source)
   while taken < slots and looks > 0 and not full do
@@ -180,12 +179,11 @@ local function take(source)
         spoilt = spoilt + 1
       else
         local status, owner, payload, job_kind, headers = fields[1] or '', fields[2] or '', fields[3], fields[4], fields[5]
-        local numbers = {}
-        for k, name in ipairs(number_names) do
-          numbers[k] = whole(fields[k + 5])
-          if not numbers[k] then why = name .. ' is not a number' end
+        local attempts, crashes, deliveries, max_attempts, timeout =
+          whole(fields[6]), whole(fields[7]), whole(fields[8]), whole(fields[9]), whole(fields[10])
+        if not (attempts and crashes and deliveries and max_attempts and timeout) then
+          why = 'attempts, crashes, deliveries, max_attempts and timeout_ms are not all numbers'
         end
-        local attempts, crashes, deliveries, max_attempts, timeout = unpack(numbers, 1, #number_names)
         local free = owner == '' and (status == 'pending' or status == '')
         if met[job_id] or (known[status] and not free) then
           dropped = dropped + 1

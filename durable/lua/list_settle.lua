@@ -45,12 +45,12 @@ end
 
 local function settle(job_id, token, verdict, delay, max_attempts, reason)
   local job = prefix .. 'job:' .. job_id
-  local fields = redis.pcall('HMGET', job, 'claim_token', 'attempts')
-  if ended[job_id] or fields.err or (not fields[1] and redis.call('EXISTS', job) == 0) then
+  local holds = redis.pcall('HGET', job, 'claim_token')
+  if ended[job_id] or type(holds) == 'table' or (not holds and redis.call('EXISTS', job) == 0) then
     gone[#gone + 1] = job_id
     return 'G'
   end
-  if token == '' or fields[1] ~= token then return 'S' end
+  if token == '' or holds ~= token then return 'S' end
 
   local code = 'O'
   if verdict == 'D' then
@@ -58,7 +58,7 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
     ended[job_id] = true
     completed = completed + 1
   elseif verdict == 'R' then
-    local attempts = (whole(fields[2]) or 0) + 1
+    local attempts = (whole(redis.call('HGET', job, 'attempts')) or 0) + 1
     if attempts >= tonumber(max_attempts) then
       bury(job_id, reason, 'attempts', attempts)
       code = 'X'
@@ -70,7 +70,7 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
     later(job_id, delay)
     snoozed = snoozed + 1
   elseif verdict == 'X' then
-    bury(job_id, reason, 'attempts', whole(fields[2]) or 0)
+    bury(job_id, reason)
   elseif verdict == 'L' then
     -- Pushed below, the last one first, so that the first of the batch ends at the head; the
     -- token goes now, so that a second outcome for it in this batch is stale.
@@ -83,7 +83,7 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
 end
 
 for i = 1, outcomes do
-  local job_id, token, verdict, delay, max_attempts, reason = arg(), arg(), arg(), arg(), arg(), arg()
+  local job_id, token, verdict, delay, max_attempts, reason = args(6)
   codes[i] = settle(job_id, token, verdict, delay, max_attempts, reason)
   if job_id == suspect and codes[i] ~= 'S' then
     redis.call('HDEL', sender, 'suspect')
@@ -99,8 +99,32 @@ end
 for i = 1, #over, 1000 do
   redis.call('DEL', unpack(over, i, math.min(i + 999, #over)))
 end
-for _, job_id in ipairs(gone) do
-  redis.call('LREM', processing, -1, job_id)
+
+-- The oldest claims are mostly settled first, and lie together at the tail: one trim then.
+local function tail_run()
+  local wanted, left = {}, 0
+  for _, job_id in ipairs(gone) do
+    if not wanted[job_id] then
+      wanted[job_id] = true
+      left = left + 1
+    end
+  end
+  local length = left
+  for _, job_id in ipairs(redis.call('LRANGE', processing, -length, -1)) do
+    if wanted[job_id] then
+      wanted[job_id] = nil
+      left = left - 1
+    end
+  end
+  return left == 0 and length
+end
+local run = #gone > 3 and tail_run()
+if run then
+  redis.call('LTRIM', processing, 0, -(run + 1))
+else
+  for _, job_id in ipairs(gone) do
+    redis.call('LREM', processing, -1, job_id)
+  end
 end
 
 local trimmed = trim_dead(max_dead)
