@@ -52,6 +52,9 @@ func (p *pacer) pause() time.Duration {
 	return p.delays.Delay(p.tries)
 }
 
+// waiting tells whether the last try was no success.
+func (p *pacer) waiting() bool { return p.tries > 0 }
+
 // ok notes a success.
 func (p *pacer) ok() {
 	p.tries = 0

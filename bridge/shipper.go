@@ -74,6 +74,8 @@ func (s *shipper) load() bool {
 	case s.ctx.Err() != nil:
 		return false
 	case s.doubts > 0 || len(s.hand) >= maxBatch:
+	case len(s.hand) > 0 && (s.store.waiting() || s.room.waiting()):
+		// There is no hurry, and what stays in the front can still be evicted.
 	case len(s.hand) > 0:
 		slots = s.q.front.TryTake(slots, maxBatch-len(s.hand), maxBatchBytes)
 	default:
