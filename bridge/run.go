@@ -37,8 +37,9 @@ type run struct {
 	settler   *settler
 	busy      sync.WaitGroup
 
-	mu         sync.Mutex // guards executions
+	mu         sync.Mutex // guards what follows
 	executions map[*execution]struct{}
+	by         time.Time // when Shutdown wants Run to have ended; zero: it does not say
 }
 
 var errStopped = errors.New("bridge: queue is shutting down")
@@ -163,15 +164,34 @@ func (r *run) drain(s *session) (stuck int) {
 	}
 	select {
 	case <-idle:
-	case <-time.After(stopWait):
+	case <-time.After(r.patience()):
 		stuck = r.giveUp()
 	}
-	r.settler.drain(stopWait)
+	r.settler.drain(r.patience())
 	if s != nil {
-		s.leave(stopWait)
+		s.leave(r.patience())
 		s.close()
 	}
 	return stuck
+}
+
+// patience is how long the next step of the end may take: stopWait, but never more than half of
+// what a Shutdown has left, so that it is told the end of Run and not that it did not end.
+func (r *run) patience() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by.IsZero() {
+		return stopWait
+	}
+	return max(min(stopWait, time.Until(r.by)/2), 0)
+}
+
+// finish makes Run end, by ctx's deadline if it has one.
+func (r *run) finish(ctx context.Context) {
+	r.mu.Lock()
+	r.by, _ = ctx.Deadline()
+	r.mu.Unlock()
+	r.stop(errStopped)
 }
 
 // giveUp returns the claims of the handlers that are still running, and counts them.
@@ -186,20 +206,20 @@ func (r *run) giveUp() (stuck int) {
 	return stuck
 }
 
-// await waits for Run to end, and cuts its grace short when hurrying ends.
-func (r *run) await(ctx, hurrying context.Context) error {
-	select {
-	case <-r.done:
-		return r.err
-	case <-hurrying.Done():
-	}
-	r.hurryOnce.Do(func() { close(r.hurry) })
+// hasten cuts the grace short.
+func (r *run) hasten() { r.hurryOnce.Do(func() { close(r.hurry) }) }
+
+// await waits for Run to end.
+func (r *run) await(ctx context.Context) error {
 	select {
 	case <-r.done:
 		return r.err
 	case <-ctx.Done():
-		return fmt.Errorf("bridge: shutdown: Run has not ended: %w", context.Cause(ctx))
 	}
+	if r.ended() { // both at once
+		return r.err
+	}
+	return fmt.Errorf("bridge: shutdown: Run has not ended: %w", context.Cause(ctx))
 }
 
 func (r *run) ended() bool {

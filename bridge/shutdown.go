@@ -76,7 +76,8 @@ func (q *Queue) shut(ctx context.Context, down *shutdown, running *run) {
 	q.front.Close()
 	q.shipOnce.Do(func() {}) // none will be started from now on
 	if running != nil {
-		running.stop(errStopped)
+		running.finish(ctx)
+		defer context.AfterFunc(flushing, running.hasten)()
 	}
 	if q.ship != nil {
 		select {
@@ -93,7 +94,7 @@ func (q *Queue) shut(ctx context.Context, down *shutdown, running *run) {
 		}
 	}
 	if running != nil {
-		down.err = running.await(ctx, flushing)
+		down.err = running.await(ctx)
 	}
 	q.watched.DetachAll(ErrShutdown)
 	if err := q.engine.Close(); err != nil && down.err == nil {
