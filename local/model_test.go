@@ -19,6 +19,7 @@ import (
 type model struct {
 	t         *rapid.T
 	f         *local.Front[int]
+	ctx       context.Context // of every call that may wait
 	capacity  int
 	byteBound int64
 
@@ -76,6 +77,13 @@ func TestFrontBehavesLikeItsModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.f = f
+			var cancel context.CancelFunc
+			m.ctx, cancel = context.WithCancel(context.Background())
+			defer func() { // however it ends, nobody is left in the bubble
+				f.Close()
+				cancel()
+				synctest.Wait()
+			}()
 			t.Repeat(map[string]func(*rapid.T){
 				"admit":   m.admit,
 				"wait":    m.wait,
@@ -89,14 +97,6 @@ func TestFrontBehavesLikeItsModel(t *testing.T) {
 				"close":   m.close,
 				"":        m.check,
 			})
-			f.Close() // so that nobody is left in the bubble
-			if m.parked != nil {
-				m.parked.cancel()
-			}
-			for _, w := range m.waiting {
-				w.cancel()
-			}
-			synctest.Wait()
 		})
 	})
 }
@@ -259,11 +259,11 @@ func (m *model) wait(t *rapid.T) {
 	j := m.newJob(t)
 	// No two end in the same instant, for then either may be first.
 	limit := rapid.SampledFrom([]time.Duration{time.Second, time.Hour}).Draw(t, "limit") + time.Duration(m.next)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(m.ctx)
 	p := policy.Wait(limit)
 	if rapid.Bool().Draw(t, "by the context") {
 		cancel()
-		ctx, cancel = context.WithTimeout(context.Background(), limit)
+		ctx, cancel = context.WithTimeout(m.ctx, limit)
 		p = policy.Wait(0)
 	}
 	rate := m.f.Stats().DrainRate
@@ -340,7 +340,7 @@ func (m *model) park(t *rapid.T) {
 	if m.parked != nil || len(m.queued) > 0 {
 		t.Skip("there is something to take")
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(m.ctx)
 	p := &modelTake{
 		limit: rapid.IntRange(1, 4).Draw(t, "limit"), maxBytes: rapid.Int64Range(0, 150).Draw(t, "max bytes"), cancel: cancel,
 	}

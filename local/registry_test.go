@@ -105,50 +105,51 @@ func TestRegistry(t *testing.T) {
 	t.Run("does not keep alive what nobody holds, and uses its place again", func(t *testing.T) {
 		t.Parallel()
 		const n = 100
-		r, held := local.NewRegistry(n), []*local.Promise{}
-		for i := range n {
-			p := promise(fmt.Sprint("first-", i))
-			r.Watch(p)
-			if i%10 == 0 {
+		r := local.NewRegistry(n)
+		for generation := range 3 {
+			// Fill it, and let go of nine in ten.
+			held := []*local.Promise{}
+			watch := func(what string, i int) *local.Promise {
+				p := promise(fmt.Sprint(what, generation, "-", i))
+				r.Watch(p)
+				return p
+			}
+			for i := range n {
+				if p := watch("first", i); i%10 == 0 && p.Ticket().Err() == nil {
+					held = append(held, p)
+				}
+			}
+			// The collector decides when their places become free.
+			for deadline := time.Now().Add(patience); ; {
+				runtime.GC()
+				if p := watch("waits for a place", 0); p.Ticket().Err() == nil {
+					held = append(held, p)
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("generation %d: no place became free", generation)
+				}
+			}
+			for i := len(held); i < n; i++ {
+				p := watch("second", i)
+				if err := p.Ticket().Err(); err != nil {
+					t.Fatalf("generation %d: of %d places %d are used: %v", generation, n, i, err)
+				}
 				held = append(held, p)
 			}
-		}
-		// The collector decides when; 90 places become free.
-		var last *local.Promise
-		for deadline := time.Now().Add(patience); ; {
-			runtime.GC()
-			last = promise("later")
-			r.Watch(last)
-			if last.Ticket().Err() == nil {
-				break
+			if p := watch("too many", 0); !errors.Is(p.Ticket().Err(), local.ErrDetached) {
+				t.Error("more are watched than may be")
 			}
-			if time.Now().After(deadline) {
-				t.Fatal("no place became free")
+			for _, p := range held {
+				if r.Find(p.Ticket().ID()) != p {
+					t.Errorf("%s is held and not found", p.Ticket().ID())
+				}
 			}
-		}
-		for i := range n - len(held) - 1 {
-			p := promise(fmt.Sprint("second-", i))
-			r.Watch(p)
-			if err := p.Ticket().Err(); err != nil {
-				t.Fatalf("after %d: %v", i, err)
+			if r.Find(fmt.Sprint("first", generation, "-", 1)) != nil {
+				t.Error("found what nobody holds")
 			}
-			held = append(held, p)
+			runtime.KeepAlive(held)
 		}
-		one := promise("too many")
-		r.Watch(one)
-		if !errors.Is(one.Ticket().Err(), local.ErrDetached) {
-			t.Error("more are watched than may be")
-		}
-		for _, p := range held {
-			if r.Find(p.Ticket().ID()) != p {
-				t.Errorf("%s is held and not found", p.Ticket().ID())
-			}
-		}
-		if r.Find("first-1") != nil {
-			t.Error("found what nobody holds")
-		}
-		runtime.KeepAlive(held)
-		runtime.KeepAlive(last)
 	})
 	t.Run("under races no more are watched than may be", func(t *testing.T) {
 		t.Parallel()
