@@ -46,6 +46,14 @@ func setup(t *testing.T, opts *bridge.Options) *bench {
 // is shut down at the end of the test.
 func setupOn(t *testing.T, engine durable.Engine, opts *bridge.Options) *bench {
 	t.Helper()
+	b := open(t, engine, opts)
+	t.Cleanup(func() { shutdown(t, b.q) })
+	return b
+}
+
+// open is setupOn for a test that shuts the queue down itself.
+func open(t *testing.T, engine durable.Engine, opts *bridge.Options) *bench {
+	t.Helper()
 	b := &bench{outage: newOutage(engine), events: &recorder{}, ran: make(chan error, 1)}
 	b.memory, _ = engine.(*durable.Memory)
 	b.gate = durabletest.NewGate(b.outage)
@@ -65,7 +73,6 @@ func setupOn(t *testing.T, engine durable.Engine, opts *bridge.Options) *bench {
 		t.Fatal(err)
 	}
 	b.q = q
-	t.Cleanup(func() { shutdown(t, q) })
 	return b
 }
 
