@@ -79,8 +79,8 @@ func worker() int {
 // child is a running worker process.
 type child struct {
 	*exec.Cmd
-	stdin io.Writer
-	lines chan string
+	stdin io.WriteCloser
+	lines chan string // what it says; closed at its end
 }
 
 // drill is one crash drill: a queue with one job, on the shared server.
@@ -92,7 +92,12 @@ type drill struct {
 
 func newDrill(t *testing.T) *drill {
 	t.Helper()
-	d := &drill{rdb: redistest.Client(t), queue: redistest.Name(t), file: filepath.Join(t.TempDir(), "effects")}
+	return newDrillOn(t, redistest.Client(t), redistest.Name(t))
+}
+
+func newDrillOn(t *testing.T, rdb *redis.Client, queue string) *drill {
+	t.Helper()
+	d := &drill{rdb: rdb, queue: queue, file: filepath.Join(t.TempDir(), "effects")}
 	q := open(t, d.rdb, d.queue, nil, nil)
 	ticket, err := bridge.NewKind[string](q, "drill", nil).Submit(patient(t), "pay", policy.Reject())
 	if err != nil {
@@ -108,9 +113,14 @@ func newDrill(t *testing.T) *drill {
 // start starts a worker process that holds somewhere in its handler.
 func (d *drill) start(t *testing.T, hold string) *child {
 	t.Helper()
+	return spawn(t, childAddr+"="+d.rdb.Options().Addr, childQueue+"="+d.queue, childEffects+"="+d.file, childHold+"="+hold)
+}
+
+// spawn starts this test binary again with an environment that tells it what to be.
+func spawn(t *testing.T, env ...string) *child {
+	t.Helper()
 	c := &child{Cmd: exec.Command(os.Args[0]), lines: make(chan string, 1000)}
-	c.Env = append(os.Environ(), childAddr+"="+d.rdb.Options().Addr, childQueue+"="+d.queue,
-		childEffects+"="+d.file, childHold+"="+hold)
+	c.Env = append(os.Environ(), env...)
 	stdin, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +136,7 @@ func (d *drill) start(t *testing.T, hold string) *child {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
+		defer close(c.lines)
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
 			c.lines <- lines.Text()
 		}
@@ -148,7 +159,10 @@ func (c *child) expect(t *testing.T, prefix string) {
 	var seen []string
 	for timeout := time.After(patience); ; {
 		select {
-		case line := <-c.lines:
+		case line, ok := <-c.lines:
+			if !ok {
+				t.Fatalf("process ended and did not say %q but:\n%s", prefix, strings.Join(seen, "\n"))
+			}
 			if strings.HasPrefix(line, prefix) {
 				return
 			}

@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childQueue) != "" {
 		os.Exit(worker())
 	}
+	if role := os.Getenv(childRole); role != "" {
+		os.Exit(play(role))
+	}
 	goleak.VerifyTestMain(redistest.Main(m))
 }
 

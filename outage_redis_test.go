@@ -120,7 +120,8 @@ func durableServer(t *testing.T) *redistest.Server {
 	return redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 }
 
-// away is a queue whose Redis was killed after the first job, with its front filled since.
+// away is a queue whose Redis was killed after the first job, with its front filled
+// since; the bridge has the first of what is in it.
 func away(t *testing.T, capacity int) (*redistest.Server, *bridge.Queue, *bridge.Kind[string], []*bridge.Ticket) {
 	t.Helper()
 	server := durableServer(t)
@@ -141,6 +142,9 @@ func away(t *testing.T, capacity int) (*redistest.Server, *bridge.Queue, *bridge
 			t.Fatal(err)
 		}
 		tickets = append(tickets, ticket)
+		if i == 0 {
+			eventually(t, "the bridge takes the first", func() bool { s, _ := q.Stats(cancelled()); return s.Front.Queued == 0 })
+		}
 	}
 	return server, q, kind, tickets
 }
