@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-9dec4fca/weir/internal/redisproc"
 )
 
 // shared is the server of the test binary: the one piece of state that tests of one
@@ -17,7 +19,7 @@ import (
 var shared struct {
 	mu   sync.Mutex
 	addr string // "" until first asked for
-	own  *Server
+	own  *redisproc.Server
 	err  error
 }
 
@@ -39,8 +41,8 @@ func stopShared() {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.own != nil {
-		_ = shared.own.stop()
-		_ = os.RemoveAll(shared.own.dir)
+		_ = shared.own.Stop()
+		_ = os.RemoveAll(shared.own.Dir())
 	}
 	shared.own, shared.addr = nil, ""
 }
@@ -56,8 +58,8 @@ func Addr(t testing.TB) string {
 	if shared.addr == "" && shared.err == nil {
 		var dir string
 		if dir, shared.err = tempDir(); shared.err == nil {
-			if shared.own, shared.err = start(dir, nil); shared.err == nil {
-				shared.addr = shared.own.addr
+			if shared.own, shared.err = redisproc.Start(dir); shared.err == nil {
+				shared.addr = shared.own.Addr()
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package redistest
+package redisproc
 
 import (
 	"bufio"
@@ -61,7 +61,7 @@ func appendFrame(dst []byte, r *bufio.Reader) ([]byte, error) {
 func length(line []byte) (int, error) {
 	n, err := strconv.Atoi(string(bytes.TrimSpace(line[1:])))
 	if err != nil || n > maxFrame {
-		return 0, fmt.Errorf("redistest: not a length: %q", line)
+		return 0, fmt.Errorf("redisproc: not a length: %q", line)
 	}
 	return n, nil
 }
