@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-9dec4fca/weir/bridge"
 	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/examples/internal/scene"
 	"github.com/seed-9dec4fca/weir/policy"
 )
 
@@ -50,22 +51,22 @@ func run(ctx context.Context, args []string, redisURL string, out io.Writer) (er
 		return err
 	}
 	defer folder.Close()
-	server, err := openServer(redisURL)
+	server, err := scene.Open(redisURL, scene.Embed)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, server.close()) }()
+	defer func() { err = errors.Join(err, server.Close()) }()
 	screen := newScreen(out)
-	screen.say("%s\n%d blocks, %s, below %s\n\n", server.banner, len(folder.blocks), folder.size(), opts.dir)
+	screen.say("%s\n%d blocks, %s, below %s\n\n", server.Banner, len(folder.blocks), folder.size(), opts.dir)
 
 	// A small front and a small backlog, so that both fill up.
 	watch := newWatch()
-	store, err := durable.NewRedis(server.client, nil)
+	store, err := durable.NewRedis(server.Client, nil)
 	if err != nil {
 		return err
 	}
 	queue, err := bridge.Open(
-		store.List(server.queue, &durable.ListOptions{MaxBacklog: 1024}),
+		store.List(server.Queue("quickstart"), &durable.ListOptions{MaxBacklog: 1024}),
 		&bridge.Options{Capacity: 256, OnEvent: watch.event},
 	)
 	if err != nil {

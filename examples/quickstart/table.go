@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/seed-9dec4fca/weir/bridge"
+	"github.com/seed-9dec4fca/weir/examples/internal/scene"
 	"github.com/seed-9dec4fca/weir/local"
-	"github.com/seed-9dec4fca/weir/policy"
 )
 
 // callSites is what each producer was told, from its own count.
@@ -22,36 +22,11 @@ func callSites(sites []*site) string {
 	return b.String()
 }
 
-// jobs is the account of the queue. Its sums are checked by whoever reads it:
-//
-//	submitted = accepted + rejected + dropped
-//	accepted  = enqueued + evicted + refused + abandoned + uncertain + cancelled + in memory
-//	enqueued  = completed + dead
+// jobs is the account of the queue; its sums are checked by whoever reads it.
 func jobs(s bridge.Stats, sites []*site) string {
-	var b strings.Builder
-	row := func(name string, n int64) { fmt.Fprintf(&b, "  %-22s %10d\n", name, n) }
-	c := s.Counters
-	b.WriteString("\njobs\n")
-	row("submitted", s.Front.Submitted)
-	row("accepted", s.Front.Accepted)
-	row("rejected", s.Front.RejectedTotal())
-	for reason := range policy.NumReasons {
-		if n := s.Front.Rejected[reason]; n > 0 {
-			row("rejected, "+reason.String(), n)
-		}
-	}
-	row("dropped", s.Front.Dropped)
-	row("evicted", s.Front.Evicted)
-	row("refused", int64(c.Refused))
-	row("abandoned", int64(c.Abandoned))
-	row("uncertain", int64(c.Uncertain))
-	row("cancelled", ended(sites, local.Cancelled))
-	row("in memory", int64(s.Front.Length))
-	row("enqueued", int64(c.Enqueued))
-	row("completed", int64(c.Completed))
-	row("retried", int64(c.Retried))
-	row("dead", int64(c.Dead))
-	return b.String()
+	account := scene.Account{Cancelled: ended(sites, local.Cancelled)}
+	account.Add(s)
+	return account.Table()
 }
 
 // disagreements compares what the callers were told, on their calls and on their

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-9dec4fca/weir/bridge"
+	"github.com/seed-9dec4fca/weir/examples/internal/scene"
 )
 
 // step is what a latency leads to; all are measured from the call of Submit on.
@@ -108,23 +109,10 @@ func (w *watch) latencies() string {
 	fmt.Fprintf(&b, "\nlatency from Submit on      p50        p99\n")
 	for s, took := range w.took {
 		slices.Sort(took)
-		fmt.Fprintf(&b, "  %-17s %10s %10s\n", stepNames[s], quantile(took, 50), quantile(took, 99))
+		fmt.Fprintf(&b, "  %-17s %10s %10s\n", stepNames[s], scene.Quantile(took, 50), scene.Quantile(took, 99))
 	}
 	if w.dead != nil {
 		fmt.Fprintf(&b, "\nThe first dead job: %v\n", w.dead)
 	}
 	return b.String()
-}
-
-// quantile of sorted durations, rounded to three digits.
-func quantile(sorted []time.Duration, percent int) string {
-	if len(sorted) == 0 {
-		return "-"
-	}
-	d := sorted[min(len(sorted)*percent/100, len(sorted)-1)]
-	digits := time.Nanosecond
-	for digits*1000 <= d {
-		digits *= 10
-	}
-	return d.Round(digits).String()
 }
