@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -235,4 +236,12 @@ func (r *recorder) every(of bridge.EventType) (events []bridge.Event) {
 		}
 	}
 	return events
+}
+
+// lineCounter counts the lines of a log.
+type lineCounter struct{ lines atomic.Int64 }
+
+func (c *lineCounter) Write(p []byte) (int, error) {
+	c.lines.Add(int64(bytes.Count(p, []byte("\n"))))
+	return len(p), nil
 }
