@@ -45,6 +45,7 @@ const (
 
 // Bounds of one script.
 const (
+	claimStep    = 512      // jobs that one claim takes
 	returnStep   = 250      // entries that one sweep or leave returns
 	sweepMembers = 8        // consumers that one sweep looks at
 	searchStep   = 200      // keys that one sweep looks at for unregistered lists

@@ -158,7 +158,7 @@ func TestListACL(t *testing.T) {
 		}
 	})
 
-	for _, word := range strings.Fields(rule) {
+	for word := range strings.FieldsSeq(rule) {
 		command, ok := strings.CutPrefix(word, "+")
 		if !ok || command == "info" {
 			continue

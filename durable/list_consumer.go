@@ -30,6 +30,7 @@ func (l *List) OpenConsumer(ctx context.Context, lease time.Duration) (Consumer,
 
 func (c *listConsumer) ID() string { return c.id }
 
+// Claim takes at most 512 jobs, also where there are more slots.
 func (c *listConsumer) Claim(ctx context.Context, r ClaimRequest) (Claimed, error) {
 	l := c.list
 	switch {
@@ -44,7 +45,7 @@ func (c *listConsumer) Claim(ctx context.Context, r ClaimRequest) (Claimed, erro
 		named = len(r.Named)
 	}
 	args := make([]any, 0, 8+2*len(r.Named))
-	args = append(args, c.id, n, r.Slots, r.MaxBytes, r.Held, l.opts.MaxCrashes, l.opts.MaxCorrupt, named)
+	args = append(args, c.id, n, min(r.Slots, claimStep), r.MaxBytes, r.Held, l.opts.MaxCrashes, l.opts.MaxCorrupt, named)
 	for _, ref := range r.Named {
 		args = append(args, ref.ID, ref.Token)
 	}

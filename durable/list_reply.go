@@ -51,8 +51,9 @@ func (r *reply) int() int64 {
 	case int64:
 		return v
 	case string:
-		n, _ := strconv.ParseInt(v, 10, 64) //nolint:errcheck // zero, as said above
-		return n
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			return n
+		}
 	}
 	return 0
 }

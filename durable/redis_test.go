@@ -164,7 +164,7 @@ func TestErrorClasses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, err := range []error{p.err, fmt.Errorf("by a hook: %w", p.err)} {
-				if got := durable.Class(err); got != p.want {
+				if got := durable.Class(err); got != p.want { //nolint:errorlint // the class itself, not what it wraps
 					t.Errorf("%v is %v, want %v", err, got, p.want)
 				}
 			}

@@ -27,6 +27,7 @@ local processing = prefix .. 'processing:' .. id
 local surplus = 64 -- entries looked at besides those that are taken
 local promotions = 256 -- due jobs made pending by one claim
 local step = 128 -- entries read at once
+local most_held = 9999 -- claims of one consumer that are looked at; far more than it ever has
 do
   local bad = mistyped(processing, 'list')
   if bad then return bad end
@@ -72,7 +73,7 @@ end
 -- for what was settled since must not be started again.
 if number == last then
   if last_status ~= 'J' then return answer(last_status or 'M') end
-  local ids = redis.call('LRANGE', processing, 0, 2000)
+  local ids = redis.call('LRANGE', processing, 0, most_held)
   local given = {}
   for i = #ids, 1, -1 do
     local fields = read(ids[i])
@@ -107,7 +108,7 @@ if named >= 0 then
     local job_id = arg()
     tokens[job_id] = arg()
   end
-  for _, job_id in ipairs(redis.call('LRANGE', processing, 0, 2000)) do
+  for _, job_id in ipairs(redis.call('LRANGE', processing, 0, most_held)) do
     if seen[job_id] then
       redis.call('LREM', processing, -1, job_id)
     elseif not tokens[job_id] or redis.pcall('HGET', prefix .. 'job:' .. job_id, 'claim_token') ~= tokens[job_id] then
@@ -141,12 +142,15 @@ if #due > 0 then
   redis.call('ZREM', scheduled, unpack(due))
 end
 
--- The suspect this consumer holds, if it still does.
+-- The suspect this consumer holds, if it still does, and for how long it has.
+local suspect_ms = 0
 if suspect then
-  local holds = redis.pcall('HGET', prefix .. 'job:' .. suspect, 'claim_token')
-  if type(holds) ~= 'string' or string.sub(holds, 1, #id + 1) ~= id .. ':' then
+  local holds = redis.pcall('HMGET', prefix .. 'job:' .. suspect, 'claim_token', 'claimed_at_ms')
+  if holds.err or string.sub(holds[1] or '', 1, #id + 1) ~= id .. ':' then
     redis.call('HDEL', sender, 'suspect')
     suspect = nil
+  else
+    suspect_ms = math.max(0, now - (whole(holds[2]) or now))
   end
 end
 
@@ -196,9 +200,11 @@ local function take(source)
           quarantine(job_id, why, max_corrupt)
           spoilt = spoilt + 1
         elseif crashes > 0 and suspect then
-          -- One at a time: the others wait for their turn, each a little longer than the last.
+          -- One at a time: the others wait for their turn, each a little longer than the last, and
+          -- all the longer the longer the one takes, so that nobody asks in vain all the time.
           deferred = deferred + 1
-          redis.call('ZADD', scheduled, now + math.min(10 * deferred + spread(job_id, 10), 2000), job_id)
+          local turn = math.max(10 * deferred, math.floor(suspect_ms / 4)) + spread(job_id, 10)
+          redis.call('ZADD', scheduled, now + math.min(turn, 2000), job_id)
           redis.call('HSET', prefix .. 'job:' .. job_id, 'status', 'scheduled')
         else
           bytes = bytes + #(payload or '')

@@ -1,0 +1,46 @@
+// Package durable keeps jobs where they outlive the process: the contract of an engine
+// (Engine), the list engine on Redis (NewRedis, Redis.List), and Memory for tests and for work
+// that may be lost.
+//
+// # Keys of a list queue
+//
+// All keys begin with one prefix, "{name}:" unless another is asked for. They are a contract
+// with whoever looks at the queue or adds to it in another language:
+//
+//	pending               list    IDs; pushed at the left, taken from the right
+//	arriving              list    IDs that a BLMOVE has just moved; taken before pending
+//	processing:<consumer> list    IDs that this consumer has claimed
+//	job:<id>              hash    payload status attempts claim_token claimed_at_ms kind headers
+//	                              deliveries crashes fence max_attempts timeout_ms reason append
+//	scheduled             zset    ID → when it is due, in ms
+//	dead, corrupt         zset    ID → since when, in ms; bounded
+//	reasons               hash    ID → why it is in corrupt
+//	consumers             zset    consumer → end of its lease, in ms; 0: lost it for good
+//	sender:<identity>     hash    last number and answer of each kind of request; expires after a day
+//	counters              hash    next_sender, fence, and the accounting that Stats shows
+//	meta                  hash    wire (version), epoch, limits and who set them, pause_claims
+//
+// A status is pending, processing, scheduled, completed, dead or corrupt; an absent field means
+// pending, 0 or empty. So
+//
+//	HSET  {mail}:job:42 payload '…' status pending attempts 0
+//	LPUSH {mail}:pending 42
+//
+// adds a job that is processed like any other.
+//
+// # Scripts
+//
+// Every change is one Lua script of lua/, atomic on the server, and each begins with a header
+// that says what it takes and gives. All times that two processes share are Redis's.
+//
+// The wire version in meta changes when an older library would misread or break what a newer
+// one writes. A library refuses, by name and without a write, a queue of a newer version than
+// its own, and writes its own into an older one; so all processes that share a queue are upgraded
+// to a version that knows the new wire before the first that writes it runs.
+//
+// # Goroutines
+//
+// A Redis and a List start none that outlast a call, but for the one of an Await that was given
+// up: it ends with its BLMOVE, within a second or so, and List.Close waits for it. Those of
+// go-redis that still dial when a client is closed are cancelled. Memory starts none.
+package durable
