@@ -16,13 +16,13 @@ import (
 )
 
 // rejected expects a rejection for a reason.
-func rejected(t *testing.T, ticket *bridge.Ticket, err error, reason policy.Reason) *policy.Rejection {
+func rejected(t *testing.T, ticket *bridge.Ticket, err error, reason policy.Reason) policy.Rejection {
 	t.Helper()
 	rejection, ok := errors.AsType[*policy.Rejection](err)
 	if !ok || ticket != nil || rejection.Reason != reason {
 		t.Fatalf("got %v, %v; want a rejection: %v", ticket, err, reason)
 	}
-	return rejection
+	return *rejection
 }
 
 // full is a queue whose front of 4 slots is full: one job is in the shipper's hand and cannot be appended.

@@ -134,7 +134,7 @@ func TestShutdownIsIdempotentAndConcurrent(t *testing.T) {
 			t.Errorf("returned %d, want 10", len(first.Returned))
 		}
 		for range 9 {
-			if diff := cmp.Diff(first, <-reports, cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) })); diff != "" {
+			if diff := cmp.Diff(first, <-reports, cmp.Comparer(errors.Is)); diff != "" {
 				t.Errorf("reports differ (-first +other):\n%s", diff)
 			}
 		}

@@ -63,7 +63,7 @@ func TestSubmitRefusesAndTheCallerKeepsTheJob(t *testing.T) {
 		bubble(t, c.name, func(t *testing.T) {
 			b := setup(t, &bridge.Options{MaxPayload: 1000})
 			kind := bridge.NewKind[int](b.q, "count", nil)
-			ticket, err := kind.SubmitJob(context.Background(), c.job, c.policy) //nolint:usetesting // without a deadline
+			ticket, err := kind.SubmitJob(context.Background(), c.job, c.policy)
 			b.refused(t, ticket, err, c.reason, c.says)
 			synctest.Wait()
 			if got := b.stored(t); got.Pending+got.Scheduled != 0 {
