@@ -11,7 +11,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/seed-9dec4fca/weir/internal/redisproc"
 )
+
+// endWithin is how long a child may take to end in order.
+const endWithin = 5 * time.Second
 
 // Process is a child process: this program again, with other arguments. It speaks in
 // lines; the end of its input tells it to end. Close it.
@@ -19,7 +24,7 @@ type Process struct {
 	Name string
 	PID  int
 
-	run   *running
+	run   *redisproc.Process
 	input io.WriteCloser
 	lines chan string
 	quit  chan struct{} // closed by Close: nobody listens any more
@@ -27,7 +32,7 @@ type Process struct {
 }
 
 // Start starts this program as another process with these arguments, and REDIS_URL as given.
-// What it writes to its standard error goes to ours.
+// What it writes to its standard error is kept, for the error of Wait.
 func Start(name, redisURL string, args ...string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -35,7 +40,6 @@ func Start(name, redisURL string, args ...string) (*Process, error) {
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), "REDIS_URL="+redisURL)
-	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -46,14 +50,14 @@ func Start(name, redisURL string, args ...string) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	cmd.Stdout = theirs
-	run, err := start(cmd)
+	run, err := redisproc.Spawn(cmd)
 	_ = theirs.Close() // the child has a copy
 	if err != nil {
 		_ = output.Close()
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	p := &Process{
-		Name: name, PID: cmd.Process.Pid, run: run, input: input,
+		Name: name, PID: run.PID(), run: run, input: input,
 		lines: make(chan string, 16), quit: make(chan struct{}),
 	}
 	go p.listen(output)
@@ -106,18 +110,14 @@ func (p *Process) Tell(line string) error {
 }
 
 // Kill ends the child at once, as kill -9 does, and waits until it is gone.
-func (p *Process) Kill() error {
-	err := p.run.cmd.Process.Kill()
-	<-p.run.done
-	return err
-}
+func (p *Process) Kill() { p.run.Kill() }
 
-// Freeze stops the child in its tracks: it keeps its memory and its connections and does
-// nothing at all. Thaw undoes it.
-func (p *Process) Freeze() error { return p.run.cmd.Process.Signal(syscall.SIGSTOP) }
+// Freeze stops the child in its tracks, as kill -STOP does: it keeps its memory and its
+// connections and does nothing at all. Thaw undoes it.
+func (p *Process) Freeze() error { return p.run.Freeze() }
 
 // Thaw lets a frozen child go on as if nothing had happened.
-func (p *Process) Thaw() error { return p.run.cmd.Process.Signal(syscall.SIGCONT) }
+func (p *Process) Thaw() error { return p.run.Thaw() }
 
 // HangUp ends the child's input, which tells it to end in order.
 func (p *Process) HangUp() error { return p.input.Close() }
@@ -125,9 +125,9 @@ func (p *Process) HangUp() error { return p.input.Close() }
 // Wait waits until the child has ended by itself; an error if not with status 0.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
-	case <-p.run.done:
-		if p.run.err != nil {
-			return fmt.Errorf("%s: %w", p.Name, p.run.err)
+	case <-p.run.Done():
+		if code := p.run.ExitCode(); code != 0 {
+			return fmt.Errorf("%s ended with status %d: %s", p.Name, code, p.run.Output())
 		}
 		return nil
 	case <-ctx.Done():
@@ -140,11 +140,11 @@ func (p *Process) Close() {
 	p.once.Do(func() {
 		close(p.quit)
 		_ = p.input.Close()
-		_ = p.Thaw() // a frozen one could not end
+		_ = p.run.Signal(syscall.SIGCONT) // a frozen one could not end
 		select {
-		case <-p.run.done:
+		case <-p.run.Done():
 		case <-time.After(endWithin):
-			_ = p.Kill()
+			p.Kill()
 		}
 		for range p.lines { // until listen has ended
 		}

@@ -8,11 +8,22 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"time"
 
 	"github.com/alicebob/miniredis/v2" //nolint:depguard // the server of those who have none is the examples' own
 	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-9dec4fca/weir/internal/redisproc"
 )
+
+// ErrNoServer is what Launch returns where no redis-server is installed; it says how to get one.
+var ErrNoServer = errors.New("this example needs a real Redis, and there is no redis-server in PATH:\n" +
+	"  Debian, Ubuntu  apt-get install redis-server\n" +
+	"  Fedora          dnf install redis\n" +
+	"  macOS           brew install redis\n" +
+	"or set REDIS_URL to one that runs already (redis://localhost:6379)")
 
 // Server is a Redis for one run of an example. Close it.
 type Server struct {
@@ -56,6 +67,29 @@ func Embed() (*Server, error) {
 		Client: redis.NewClient(&redis.Options{Addr: embedded.Addr()}),
 		Banner: "REDIS_URL is not set: using a Redis inside this process. Nothing survives the process.",
 		stop:   func() error { embedded.Close(); return nil },
+	}, nil
+}
+
+// Launch starts a redis-server of its own from PATH, in a temporary folder, and waits until it
+// answers. It keeps nothing on disk and ends with Close, on Linux also when this process is killed.
+func Launch() (*Server, error) {
+	dir, err := os.MkdirTemp("", "weir-")
+	if err != nil {
+		return nil, err
+	}
+	own, err := redisproc.Start(dir)
+	if errors.Is(err, exec.ErrNotFound) {
+		err = fmt.Errorf("%w (%w)", ErrNoServer, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return &Server{
+		Client: redis.NewClient(&redis.Options{Addr: own.Addr()}),
+		URL:    "redis://" + own.Addr(),
+		Banner: fmt.Sprintf("REDIS_URL is not set: using a redis-server of its own, which ends with this program.\n"+
+			"To look into it meanwhile: redis-cli -p %d", own.Port()),
+		stop: func() error { return errors.Join(own.Stop(), os.RemoveAll(dir)) },
 	}, nil
 }
 
