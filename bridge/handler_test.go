@@ -56,7 +56,7 @@ func TestHandlerThatFails(t *testing.T) {
 		"by a wrapped error":             {func() error { return fmt.Errorf("run: %w", errBroken) }, errBroken, "run: broken"},
 		"by a panic":                     {func() error { panic("at the disco") }, nil, "panicked: at the disco"},
 		"by a panic of an error":         {func() error { panic(errBroken) }, errBroken, "panicked: broken"},
-		"by a panic of nil":              {func() error { panic(error(nil)) }, nil, "panicked: panic called with nil argument"},
+		"by a panic of nil":              {func() error { panic(errors.Join()) }, nil, "panicked: panic called with nil argument"},
 		"by a runtime error":             {func() error { panic([]int{}[len(os.Args):]) }, nil, "slice bounds"},
 		"by runtime.Goexit":              {func() error { runtime.Goexit(); return nil }, nil, "runtime.Goexit"},
 		"by an error that wraps a panic": {func() error { return errors.Join(errBroken, &bridge.PanicError{Message: "old"}) }, errBroken, "broken"},

@@ -132,6 +132,7 @@ func TestUnusableStoreRefusesSubmitUntilItIsMended(t *testing.T) {
 		b := setup(t, nil)
 		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
 		b.run(t, nil)
+		synctest.Wait() // it has passed the check at its start
 		delayed := submitJob(t, kind, bridge.Job[int]{ID: "later", Delay: 2 * time.Minute})
 		if err := delayed.WaitEnqueued(t.Context()); err != nil {
 			t.Fatal(err)
