@@ -149,6 +149,45 @@ func TestLeaseThatCannotBeRenewed(t *testing.T) {
 	})
 }
 
+// slowOpener answers late.
+type slowOpener struct {
+	durable.Engine
+	by time.Duration
+}
+
+func (e *slowOpener) OpenConsumer(ctx context.Context, lease time.Duration) (durable.Consumer, error) {
+	c, err := e.Engine.OpenConsumer(ctx, lease)
+	time.Sleep(e.by)
+	return c, err
+}
+
+func TestLeaseIsCountedFromBeforeItWasAskedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setupOn(t, &slowOpener{durable.NewMemory(nil), 4 * time.Second}, nil)
+		ended := make(chan time.Time, 1)
+		kind := b.handle(t, "count", func(ctx context.Context, d *bridge.Delivery[int]) error {
+			if d.Deliveries == 1 {
+				<-ctx.Done()
+				ended <- time.Now()
+			}
+			return context.Cause(ctx)
+		})
+		b.gate.Hold(durabletest.OpRenew)
+		asked := time.Now()
+		b.run(t, &bridge.RunOptions{Workers: 1, Lease: 10 * time.Second})
+		ticket := submit(t, kind, 1)
+		// The store counts from when it executed the call, and the answer does not say when.
+		if lived := (<-ended).Sub(asked); lived > 9*time.Second {
+			t.Errorf("the handler was told after %v of a lease of 10 s", lived)
+		}
+		b.gate.Release(durabletest.OpRenew)
+		if err := ticket.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestHandlerThatObeysTheLossOfItsLeaseIsNotCharged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
