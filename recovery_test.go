@@ -185,7 +185,7 @@ func (l lines) WithGroup(string) slog.Handler             { return l }
 // The fetch loop span while Redis refused.
 func TestCase20_LoopsSpinWhileRedisRefuses(t *testing.T) {
 	t.Parallel()
-	const outage = 6 * time.Second
+	const outage = 4 * time.Second
 	// spell waits for the length of the outage, and returns how often happened was called a second.
 	spell := func(t *testing.T, count *atomic.Int64) float64 {
 		t.Helper()
@@ -253,7 +253,7 @@ func TestCase20_LoopsSpinWhileRedisRefuses(t *testing.T) {
 		t.Cleanup(func() { _ = door.Close(); keeper.Wait() })
 		rdb := redis.NewClient(&redis.Options{Addr: door.Addr().String()})
 		t.Cleanup(func() { _ = rdb.Close() })
-		q := open(t, rdb, "spin", nil, &bridge.Options{Logger: slog.New(lines{n: &logged})})
+		q := enlist(t, rdb, nil, "spin", nil, &bridge.Options{Logger: slog.New(lines{n: &logged})})
 		kind := plain(q, "n")
 		newLedger().consume(t, kind)
 		run(t, q, nil)
