@@ -49,6 +49,10 @@ func (l *List) Inspect(ctx context.Context) (CheckWarnings, error) {
 		found.problem("the user may not run EVAL on keys under %q (%s)", l.keys.prefix, denied)
 		return nil, found.err(l.name)
 	}
+	if unknown(err) {
+		found.problem("the server does not know EVAL")
+		return nil, found.err(l.name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +62,12 @@ func (l *List) Inspect(ctx context.Context) (CheckWarnings, error) {
 	}
 	found.judgeProbes(probes(l.keys.probe), answer)
 
-	if err := l.probeAwait(ctx); denial(err) != "" {
+	switch err := l.probeAwait(ctx); {
+	case denial(err) != "":
 		found.problem("the user may not run BLMOVE (%s)", denial(err))
-	} else if err != nil {
+	case unknown(err):
+		found.problem("the server does not know BLMOVE")
+	case err != nil:
 		return nil, err
 	}
 	if len(found.problems) == 0 {
@@ -69,6 +76,8 @@ func (l *List) Inspect(ctx context.Context) (CheckWarnings, error) {
 			found.problem("%v", err)
 		case denial(err) != "":
 			found.problem("the user may not run EVALSHA (%s)", denial(err))
+		case unknown(err):
+			found.problem("the server does not know EVALSHA")
 		case err != nil:
 			return nil, err
 		}
@@ -165,6 +174,12 @@ func denial(err error) string {
 		return reply
 	}
 	return ""
+}
+
+// unknown reports whether err is a server's refusal of a command that it does not have.
+func unknown(err error) bool {
+	text, ok := asReply(err)
+	return ok && strings.HasPrefix(text, "ERR unknown command")
 }
 
 // probeAwait runs BLMOVE on two keys that are not there; it blocks for 10 ms.

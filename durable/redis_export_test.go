@@ -11,6 +11,9 @@ func Class(err error) error { return class(err) }
 // HasHashTag reports whether a prefix has a hash tag.
 func HasHashTag(prefix string) bool { return hasHashTag(prefix) }
 
+// Older reports whether a version of Redis is too old.
+func Older(version string) bool { return older(version) }
+
 // EscapeGlob makes a pattern that matches s alone.
 func EscapeGlob(s string) string { return escapeGlob(s) }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -179,99 +178,14 @@ func TestScriptsHaveProbes(t *testing.T) {
 	}
 }
 
-func TestCluster(t *testing.T) {
+func TestTooOld(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")
-	admin := s.Client(t)
-	if err := admin.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {
-		t.Fatal(err)
+	for version, want := range map[string]bool{
+		"2.8.24": true, "5.0.14": true, "6.0.20": true, "6.2.0": false, "7.0.15": false, "8.0": false, "10.1.2": false,
+		"": false, "unstable": false, "255.255.255": false, "6.x": false,
+	} {
+		if got := durable.Older(version); got != want {
+			t.Errorf("Redis %q too old: %v, want %v", version, got, want)
+		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if !eventually(ctx, func() bool { return strings.Contains(admin.ClusterInfo(ctx).Val(), "cluster_state:ok") }) {
-		t.Fatal("the cluster does not come up")
-	}
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr()}})
-	t.Cleanup(func() { _ = rdb.Close() })
-	store, err := durable.NewRedis(rdb, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	t.Run("a whole life of a job is in one slot", func(t *testing.T) {
-		b := setupListAt(t, s.Addr(), admin, "mail", nil)
-		b.list = store.List("mail", nil)
-		t.Cleanup(func() { _ = b.list.Close() })
-		if err := b.list.Check(b.ctx); err != nil {
-			t.Fatal(err)
-		}
-		b.append("a", "b", "c", "d")
-		w := b.worker()
-		c := w.take(4)
-		for i, v := range []durable.Verdict{durable.Retry, durable.Dead, durable.Release} {
-			w.settle(v, c[i])
-		}
-		if err := w.Await(b.ctx); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Renew(b.ctx, long); err != nil {
-			t.Fatal(err)
-		}
-		b.expire(w)
-		b.sweep()
-		if more, err := w.Leave(b.ctx); more || err != nil {
-			t.Fatal(more, err)
-		}
-		if s := b.stats(); s.Dead != 1 || s.Scheduled+s.Pending != 3 {
-			t.Fatalf("%+v", s)
-		}
-	})
-
-	t.Run("a reply that is lost is not asked for again by the client", func(t *testing.T) {
-		proxy := redistest.NewProxy(t, s.Addr())
-		direct := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{proxy.Addr()},
-			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
-				return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: proxy.Addr()}}}}, nil
-			},
-		})
-		t.Cleanup(func() { _ = direct.Close() })
-		store, err := durable.NewRedis(direct, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := store.List("lost", nil)
-		t.Cleanup(func() { _ = l.Close() })
-		p, err := l.OpenProducer(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var sent atomic.Int32
-		proxy.OnRequest(func(e redistest.Exchange) redistest.Action {
-			if redistest.With("append")(e) {
-				sent.Add(1)
-			}
-			return redistest.Pass
-		})
-		lost := proxy.Lose(1, redistest.With("append"), redistest.FIN)
-		if _, err := p.Append(t.Context(), 1, jobsOf("a")); !is(err, durable.ErrInDoubt) {
-			t.Fatal(err)
-		}
-		<-lost
-		if sent.Load() > 2 { // by its hash, and in full where the server did not know it
-			t.Fatal("sent", sent.Load(), "times")
-		}
-		if a, err := p.Append(t.Context(), 1, jobsOf("a")); err != nil || a.Taken != 1 || len(a.Refused) > 0 {
-			t.Fatal(a, err)
-		}
-	})
-
-	t.Run("a prefix without a hash tag is refused by name", func(t *testing.T) {
-		if _, err := store.List("q", &durable.ListOptions{Prefix: "queue:"}).Info(); err == nil || !strings.Contains(err.Error(), "hash tag") {
-			t.Fatal(err)
-		}
-		if _, err := store.List("q", &durable.ListOptions{Prefix: "{queue}:"}).Info(); err != nil {
-			t.Fatal(err)
-		}
-	})
 }

@@ -12,7 +12,6 @@ Called by producer.Append.
 --#include list_base
 --#include list_sender
 local max_backlog, jobs = tonumber(arg()), tonumber(arg())
-local max_id = 1024 -- MaxIDBytes in Go
 local words = 7 -- of one job
 
 local kind, last, answer_taken, answer_refused = unpack(redis.call('HMGET', sender,

@@ -7,7 +7,7 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       prefix       of every key of the queue
       wire         the newest wire version this client speaks
       then what the script's own header says
-Gives now (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks, and
+Gives T_rec, max_id, now (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks, and
 count().
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
@@ -17,6 +17,10 @@ local meta, counters, pending, arriving, scheduled, dead, corrupt, reasons, cons
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local types = {'hash', 'hash', 'list', 'list', 'zset', 'zset', 'zset', 'hash', 'zset'}
 local prefix, wire = ARGV[2], tonumber(ARGV[3])
+
+local T_rec = 24 * 3600 * 1000 -- ms; the life of a sender's record after its last request, longer
+-- than anybody may stay in doubt
+local max_id = 1024 -- bytes of an ID; MaxIDBytes in Go
 
 local position = 3
 local function arg()

@@ -3,7 +3,6 @@
 Gives bury, trim_dead, quarantine. Index and job go together: what is trimmed is gone. A key
 that is not ours (another type) is never deleted.
 ]]
-local max_id = 1024 -- bytes of an ID; MaxIDBytes in Go
 local trim_step = 1000 -- entries that one script trims
 
 -- bury makes a job dead, with more fields and their values if given; the caller removes it from where it was, afterwards.

@@ -18,7 +18,7 @@ do
 end
 if not redis.call('ZSCORE', consumers, id) then return {'OK', 0} end
 
-redis.call('PEXPIRE', sender, 24 * 3600 * 1000) -- the primer: never grows
+redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 if redis.call('EXISTS', sender) == 1 then redis.call('HSET', sender, 'leaving', 1) end
 redis.call('ZADD', consumers, 'XX', 0, id)
 for _, job_id in ipairs(redis.call('LRANGE', list, 0, budget - 1)) do

@@ -23,7 +23,7 @@ end
 if kind == 'consumer' then redis.call('ZREM', consumers, '') end
 redis.call('HSET', counters, 'next_sender', next_sender)
 redis.call('HSET', sender, 'kind', kind, 'lease', lease)
-redis.call('PEXPIRE', sender, 24 * 3600 * 1000)
+redis.call('PEXPIRE', sender, T_rec)
 redis.call('HSETNX', meta, 'epoch', now)
 redis.call('HSET', meta, 'wire', wire, 'max_backlog', max_backlog, 'max_dead', max_dead, 'limits_by', id)
 if kind == 'consumer' then redis.call('ZADD', consumers, now + lease, id) end

@@ -9,6 +9,6 @@ Called by consumer.Renew.
 local id, lease = arg(), arg()
 local sender = prefix .. 'sender:' .. id
 if tonumber(redis.call('ZSCORE', consumers, id) or 0) == 0 then return {'FENCED'} end
-redis.call('PEXPIRE', sender, 24 * 3600 * 1000) -- the primer: never grows
+redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 redis.call('ZADD', consumers, 'XX', now + lease, id)
 return {'OK'}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,6 +35,40 @@ func TestShared(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	})
+}
+
+// TestOrphan ends a test binary in the worst way: what it started must not outlive it.
+func TestOrphan(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("REDISTEST_ORPHAN") != "" {
+		s := redistest.Start(t)
+		info := s.Client(t).Info(t.Context(), "server").Val()
+		_, rest, _ := strings.Cut(info, "process_id:")
+		pid, _, _ := strings.Cut(rest, "\r")
+		_, _ = os.Stdout.WriteString("pid=" + pid + "\n")
+		os.Exit(3)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestOrphan$")
+	cmd.Env = append(os.Environ(), "REDISTEST_ORPHAN=1")
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 3 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	_, pid, _ := strings.Cut(string(out), "pid=")
+	n, err := strconv.Atoi(strings.TrimSpace(pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(n) + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d lives on: %s", n, stat)
+		}
+	}
 }
 
 func TestPrivateServer(t *testing.T) {
