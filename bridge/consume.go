@@ -16,22 +16,31 @@ func (s *session) consume() {
 	ctx, cancel := context.WithCancel(s.ctx) // ends with the session, or when claiming is to stop
 	defer cancel()
 	defer context.AfterFunc(s.r.stopped, cancel)()
+	// A claim that is under way at a stop is waited for a little: jobs that nobody here knows of
+	// would be held until the grace is over.
+	asking, endAsking := context.WithCancel(s.ctx)
+	defer endAsking()
+	defer context.AfterFunc(s.r.stopped, func() { sleep(asking, s.r.patience()); endAsking() })()
 
 	parked := parking{s: s, store: s.r.q.storePacer("wait for jobs")}
 	paused := newPacer(s.r.q.log, "claim", 50*time.Millisecond, 500*time.Millisecond)
 	for {
 		workers := s.acquire(ctx)
-		if workers == 0 {
+		if ctx.Err() != nil { // perhaps both at once
+			s.r.release(workers)
 			return
 		}
-		claimed, err := s.claim(ctx, workers)
+		claimed, err := s.claim(ctx, asking, workers)
 		if err != nil {
 			s.r.release(workers)
 			return
 		}
 		s.r.q.tally.lastClaim.Store(time.Now().UnixNano())
 		s.report(claimed)
-		if s.hold(claimed.Jobs) {
+		switch held := s.hold(claimed.Jobs); {
+		case held && ctx.Err() != nil:
+			s.putBack(claimed.Jobs)
+		case held:
 			for _, c := range claimed.Jobs {
 				s.r.start(s, c)
 			}
@@ -85,12 +94,13 @@ func (r *run) release(workers int) {
 	}
 }
 
-// claim asks until it is answered: the same request under the same number.
-func (s *session) claim(ctx context.Context, workers int) (durable.Claimed, error) {
+// claim asks until it is answered: the same request under the same number. It does not ask
+// again once ctx has ended; asking is what the answer is waited for with.
+func (s *session) claim(ctx, asking context.Context, workers int) (durable.Claimed, error) {
 	p := s.r.q.storePacer("claim")
 	request := durable.ClaimRequest{N: s.claims, Slots: workers, MaxBytes: maxBatchBytes, Held: s.heldCount()}
 	for {
-		claimed, err := call(ctx, s.r.q, callTimeout, func(ctx context.Context) (durable.Claimed, error) {
+		claimed, err := call(asking, s.r.q, callTimeout, func(ctx context.Context) (durable.Claimed, error) {
 			return s.consumer.Claim(ctx, request)
 		})
 		switch {
@@ -116,6 +126,17 @@ func (s *session) claim(ctx context.Context, workers int) (durable.Claimed, erro
 			return claimed, err
 		}
 	}
+}
+
+// putBack releases claims that were answered too late to be run, all at once, so that they
+// keep their order.
+func (s *session) putBack(claims []*durable.Claim) {
+	released := make([]*outcome, len(claims))
+	for i, c := range claims {
+		e := &execution{r: s.r, s: s, claim: c, ticket: s.r.q.promise(c.ID)}
+		released[i] = e.outcome(EventReleased, durable.Outcome{Verdict: durable.Release}, errStopped)
+	}
+	s.r.settler.add(released...)
 }
 
 // report tells what else a claim found.

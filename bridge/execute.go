@@ -159,11 +159,15 @@ func (e *execution) giveUp(cause error) bool {
 
 // settle hands the outcome to the settler.
 func (e *execution) settle(event EventType, o durable.Outcome, err error) {
+	e.r.settler.add(e.outcome(event, o, err))
+}
+
+func (e *execution) outcome(event EventType, o durable.Outcome, err error) *outcome {
 	o.Ref = durable.Ref{ID: e.claim.ID, Token: e.claim.Token}
 	if err != nil {
 		o.Reason = reason(err)
 	}
-	e.r.settler.add(&outcome{execution: e, Outcome: o, event: event, err: err})
+	return &outcome{execution: e, Outcome: o, event: event, err: err}
 }
 
 const maxReason = 4 << 10

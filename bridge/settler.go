@@ -39,9 +39,9 @@ func newSettler(r *run) *settler {
 	return t
 }
 
-func (t *settler) add(o *outcome) {
+func (t *settler) add(outcomes ...*outcome) {
 	t.mu.Lock()
-	t.queue = append(t.queue, o)
+	t.queue = append(t.queue, outcomes...)
 	t.mu.Unlock()
 	t.signal()
 }

@@ -15,7 +15,8 @@ var (
 	// ErrStopping: Run was asked to stop and the grace time is over. The job goes back to the
 	// queue and no attempt is charged, unless the handler returns nil.
 	ErrStopping = errors.New("bridge: stopping")
-	// ErrTimeout: the handler has used up its own timeout. It counts as a failed run.
+	// ErrTimeout: the handler has used up its own timeout. It counts as a failed run, unless the
+	// handler returns nil within a second.
 	ErrTimeout = errors.New("bridge: handler timed out")
 )
 

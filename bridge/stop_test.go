@@ -1,0 +1,93 @@
+package bridge_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-9dec4fca/weir/bridge"
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/durable/durabletest"
+)
+
+// At a stop, the answer of the claim that was under way was not waited for, so that nobody here knew
+// its jobs; they were held until the last handler had returned, for the whole grace.
+func TestJobsOfAClaimUnderWayAtAStopGoBackAtOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, "when its answer comes, in order and uncharged", func(t *testing.T) {
+		memory := durable.NewMemory(nil)
+		slow := false
+		b := setupOn(t, &claimer{Engine: memory, claim: func(ctx context.Context, c durable.Consumer, r durable.ClaimRequest) (durable.Claimed, error) {
+			claimed, err := c.Claim(ctx, r)
+			if slow {
+				time.Sleep(50 * time.Millisecond)
+			}
+			return claimed, err
+		}}, nil)
+		kind := b.handle(t, "long", func(ctx context.Context, _ *bridge.Delivery[int]) error { <-ctx.Done(); return nil })
+		b.run(t, &bridge.RunOptions{Workers: 4, Grace: 25 * time.Second})
+		long := submit(t, kind, 0)
+		<-long.Started()
+		synctest.Wait()
+		slow = true
+		b.gate.Hold(durabletest.OpClaim)
+		for i := range 3 {
+			submit(t, kind, 1+i)
+		}
+		if err := b.q.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		b.gate.Release(durabletest.OpClaim)
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		if s := memoryStats(t, memory); s.Processing != 4 {
+			t.Fatalf("stored %+v, want all claimed", s)
+		}
+		b.stop()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s := memoryStats(t, memory); s.Pending != 3 || s.Processing != 1 {
+			t.Errorf("a second later: %+v, want 3 pending", s)
+		}
+		if got := b.q.Counters(); got.Started != 1 || got.Released != 3 {
+			t.Errorf("counters %+v", got)
+		}
+		other := setupOn(t, memory, nil)
+		got := make(chan int, 4)
+		other.handle(t, "long", func(_ context.Context, d *bridge.Delivery[int]) error {
+			if d.Attempt != 1 || d.Deliveries != 2 {
+				t.Errorf("job %d: attempt %d, delivery %d", d.Value, d.Attempt, d.Deliveries)
+			}
+			got <- d.Value
+			return nil
+		})
+		other.run(t, &bridge.RunOptions{Workers: 1})
+		if diff := cmp.Diff([]int{1, 2, 3}, []int{<-got, <-got, <-got}); diff != "" {
+			t.Errorf("order (-want +got):\n%s", diff)
+		}
+		if err := <-b.ran; err != nil {
+			t.Error(err)
+		}
+	})
+	bubble(t, "and one that is not answered does not hold the stop", func(t *testing.T) {
+		b := setup(t, nil)
+		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
+		b.run(t, nil)
+		synctest.Wait()
+		b.outage.begin(durabletest.Fault{Action: durabletest.Hang}, durabletest.OpClaim)
+		if err := submit(t, kind, 1).WaitEnqueued(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		b.stop()
+		start := time.Now()
+		if err := <-b.ran; err != nil || time.Since(start) > 2*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		b.outage.end()
+	})
+}
