@@ -36,6 +36,14 @@ type FrontOptions[T any] struct {
 	// Backlog is asked for the share of the durable bound that is in use, 0 to 1, while
 	// no lock is held; nil: 0.
 	Backlog func() float64
+	// Full is told once that the front has become full, and once that it no longer is, in
+	// turns, by the call that made the difference, before that returns and while no lock is
+	// held. It should be quick and must not panic; it may call the front. Changes that come
+	// while it runs are told after it by the same call; of those that cancel each other out
+	// it is not told. Nil: nobody is told.
+	Full func(full bool)
+	// Marks say when that is. Full at 1, no longer at 0.5; see policy.Marks.
+	Marks policy.Marks
 }
 
 func (o *FrontOptions[T]) validate() error {
@@ -49,6 +57,9 @@ func (o *FrontOptions[T]) validate() error {
 	}
 	if err := o.Policy.Validate(); err != nil {
 		return fmt.Errorf("local: FrontOptions.Policy: %w", err)
+	}
+	if err := o.Marks.Validate(); err != nil {
+		return fmt.Errorf("local: FrontOptions.Marks: %w", err)
 	}
 	return nil
 }
@@ -64,7 +75,8 @@ type Front[T any] struct {
 	maxRetryAfter time.Duration
 	evictedFn     func(T)
 	backlogFn     func() float64
-	start         time.Time // all times below are since then
+	arrived       func(Slot[T]) // told, under mu, of each admission; nil: nobody
+	start         time.Time     // all times below are since then
 
 	// jobs is the hand-over: admitted jobs in the order of admission. It is never closed.
 	// Sends happen under mu and never block, because it has room for every slot there is.
@@ -107,6 +119,7 @@ type Front[T any] struct {
 	busy        stopwatch // runs while held > 0
 	drain       drainRate
 	sojourns    sojourns
+	alarm       alarm
 }
 
 // NewFront makes an empty front. It starts no goroutine.
@@ -125,6 +138,7 @@ func NewFront[T any](o *FrontOptions[T]) (*Front[T], error) {
 		evictedFn:     o.Evicted,
 		backlogFn:     o.Backlog,
 		start:         time.Now(),
+		alarm:         alarm{hook: o.Full, marks: o.Marks.WithDefaults()},
 	}
 	if f.capacity == 0 {
 		f.capacity = DefaultCapacity
@@ -190,13 +204,13 @@ func (f *Front[T]) Admit(ctx context.Context, job T, size int64, p policy.Policy
 		return false, f.refuseAndUnlock(policy.ReasonShed, policy.StageFront, began, began, nil)
 	case f.waiters.first == nil && f.reserve(size, began):
 		f.enter(job, size, began)
-		f.mu.Unlock()
+		f.unlock(false)
 		return true, nil
 	}
 	switch p.Kind() {
 	case policy.KindDropIncoming:
 		f.counts.dropped++
-		f.mu.Unlock()
+		f.unlock(true)
 		return false, nil
 	case policy.KindDropOldest:
 		return f.displaceAndUnlock(job, size, began)
@@ -245,7 +259,11 @@ func (f *Front[T]) enter(job T, size int64, now time.Duration) {
 	f.counts.accepted++
 	f.queued++
 	f.queuedBytes += size
-	f.jobs <- Slot[T]{Job: job, size: size, number: f.admissions, admitted: now}
+	s := Slot[T]{Job: job, size: size, number: f.admissions, admitted: now}
+	f.jobs <- s
+	if f.arrived != nil {
+		f.arrived(s)
+	}
 }
 
 // displaceAndUnlock admits a job in the place of the oldest queued ones. mu is held, and
@@ -291,7 +309,7 @@ func (f *Front[T]) displaceAndUnlock(job T, size int64, now time.Duration) (bool
 	f.counts.evicted += int64(len(room))
 	f.enter(job, size, now)
 	f.grant(now)
-	f.mu.Unlock()
+	f.unlock(true)
 	if f.evictedFn != nil {
 		for _, s := range room {
 			f.evictedFn(s.Job)
@@ -313,7 +331,7 @@ func (f *Front[T]) Refuse(reason policy.Reason, stage policy.Stage, cause error)
 func (f *Front[T]) refuseAndUnlock(reason policy.Reason, stage policy.Stage, began, now time.Duration, cause error) *policy.Rejection {
 	f.counts.rejected[reason]++
 	held, bytes, wait := f.held, f.bytes, f.retryAfter(reason, now)
-	f.mu.Unlock()
+	f.unlock(reason == policy.ReasonFull || reason == policy.ReasonPredicted)
 	return &policy.Rejection{ // the one allocation, and not under mu
 		Reason:       reason,
 		Stage:        stage,

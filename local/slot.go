@@ -126,10 +126,16 @@ func (f *Front[T]) Release(slots ...Slot[T]) {
 	}
 	now := f.now()
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	if len(slots) > f.held-f.queued {
+		f.mu.Unlock()
 		panic("local: Release: more slots than were taken")
 	}
+	f.free(now, slots...)
+	f.unlock(false)
+}
+
+// free gives slots back. mu is held.
+func (f *Front[T]) free(now time.Duration, slots ...Slot[T]) {
 	f.drain.add(len(slots), f.busy.at(now))
 	for _, s := range slots {
 		f.leave(s)

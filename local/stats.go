@@ -50,6 +50,11 @@ func (f *Front[T]) Stats() FrontStats {
 	now := f.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.stats(now)
+}
+
+// stats is Stats while mu is held.
+func (f *Front[T]) stats(now time.Duration) FrontStats {
 	return FrontStats{
 		Submitted:    f.counts.submitted,
 		Accepted:     f.counts.accepted,
@@ -74,11 +79,7 @@ func (f *Front[T]) Pressure() float64 {
 	backlog := f.backlog()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	pressure := max(backlog, float64(f.held)/float64(f.capacity))
-	if f.byteCapacity > 0 {
-		pressure = max(pressure, float64(f.bytes)/float64(f.byteCapacity))
-	}
-	return pressure
+	return max(backlog, f.fill())
 }
 
 // backlog asks for the durable share. mu is not held.

@@ -81,7 +81,7 @@ func (f *Front[T]) waitAndUnlock(ctx context.Context, job T, size int64, limit, 
 	}
 	w := &waiter[T]{job: job, size: size, ready: make(chan struct{})}
 	f.waiters.push(w)
-	f.mu.Unlock()
+	f.unlock(true)
 
 	var timeout <-chan time.Time
 	if limit > 0 {
