@@ -2,14 +2,17 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 )
 
 // Ticket is the producer's view of one job. All methods are safe for concurrent use.
 type Ticket struct {
-	id string
+	id     string
+	number int64 // of a pool's task, whose id is empty
 
 	// status is written under mu and read without it: the state in the low byte, and what
 	// has ever been reached above. After an end it does not change.
@@ -25,10 +28,23 @@ const (
 	stateMask   = 0xff
 	wasEnqueued = 1 << 8
 	wasStarted  = 1 << 9
+	inMemory    = 1 << 10 // a pool's: it never becomes durable
 )
 
-// ID is the job's.
-func (t *Ticket) ID() string { return t.id }
+// ErrInMemory is what waiting for the job of a Pool to be enqueued comes to: it never leaves
+// the memory of this process.
+var ErrInMemory = errors.New("local: the job of a pool is never durable")
+
+// ID is the job's. Those of a Pool are unique within the pool.
+func (t *Ticket) ID() string {
+	switch {
+	case t.id != "" || t.number == 0:
+		return t.id
+	case t.number < 0: // never had a slot
+		return "dropped-" + strconv.FormatInt(-t.number, 10)
+	}
+	return "task-" + strconv.FormatInt(t.number, 10)
+}
 
 // State tells where the job is, as far as this process knows. It does not block.
 func (t *Ticket) State() State { return State(t.status.Load() & stateMask) }
@@ -45,7 +61,7 @@ func (t *Ticket) Err() error {
 // Enqueued returns a channel that closes when the job is durable, or can no longer become
 // so as far as this ticket will tell; State and WaitEnqueued know which.
 func (t *Ticket) Enqueued() <-chan struct{} {
-	return t.channel(&t.enqueued, func(s uint32) bool { return s&wasEnqueued != 0 || State(s&stateMask).Ended() })
+	return t.channel(&t.enqueued, func(s uint32) bool { return s&(wasEnqueued|inMemory) != 0 || State(s&stateMask).Ended() })
 }
 
 // Started returns a channel that closes when the handler is called for the first time, or
@@ -74,7 +90,8 @@ func (t *Ticket) channel(c *chan struct{}, reached func(status uint32) bool) <-c
 }
 
 // WaitEnqueued blocks until the job is durable: nil, also when it has come to a bad end
-// since; or has ended before it was: an *EndError. If ctx ends first the error matches ctx's
+// since; or has ended before it was: an *EndError. For the job of a Pool it is ErrInMemory, at
+// once. If ctx ends first the error matches ctx's
 // and its cause, and the job goes on.
 func (t *Ticket) WaitEnqueued(ctx context.Context) error {
 	if done, err := t.enqueuedOutcome(); done {
@@ -87,7 +104,7 @@ func (t *Ticket) WaitEnqueued(ctx context.Context) error {
 	if done, err := t.enqueuedOutcome(); done {
 		return err
 	}
-	return fmt.Errorf("local: waiting for job %s to be enqueued: %w", t.id, contextError(ctx))
+	return fmt.Errorf("local: waiting for job %s to be enqueued: %w", t.ID(), contextError(ctx))
 }
 
 func (t *Ticket) enqueuedOutcome() (done bool, err error) {
@@ -95,6 +112,8 @@ func (t *Ticket) enqueuedOutcome() (done bool, err error) {
 	switch {
 	case s&wasEnqueued != 0:
 		return true, nil
+	case s&inMemory != 0:
+		return true, ErrInMemory
 	case State(s & stateMask).Ended():
 		return true, t.Err()
 	}
@@ -114,7 +133,7 @@ func (t *Ticket) Wait(ctx context.Context) error {
 	if t.State().Ended() {
 		return t.Err()
 	}
-	return fmt.Errorf("local: waiting for job %s: %w", t.id, contextError(ctx))
+	return fmt.Errorf("local: waiting for job %s: %w", t.ID(), contextError(ctx))
 }
 
 // Promise is the owner's end of a ticket, to be embedded in what the owner keeps of a job,
@@ -125,6 +144,9 @@ type Promise struct{ ticket Ticket }
 
 // Init makes p the promise for a job that is accepted.
 func (p *Promise) Init(id string) { p.ticket.id = id }
+
+// initInMemory is Init for a job that is never durable, and gets its number later.
+func (p *Promise) initInMemory() { p.ticket.status.Store(inMemory) }
 
 // Ticket returns the ticket, always the same.
 func (p *Promise) Ticket() *Ticket { return &p.ticket }
@@ -139,6 +161,9 @@ func (p *Promise) MarkEnqueued() {
 func (p *Promise) MarkStarted() {
 	p.ticket.set(func(State) State { return Processing }, wasEnqueued|wasStarted)
 }
+
+// markRunning is MarkStarted for a job that is not durable.
+func (p *Promise) markRunning() { p.ticket.set(func(State) State { return Processing }, wasStarted) }
 
 // MarkRequeued notes that the job is durable and waits for a worker again.
 func (p *Promise) MarkRequeued() {
@@ -158,7 +183,7 @@ func (p *Promise) End(state State, cause error) bool {
 		return false
 	}
 	if state != Completed {
-		t.err = &EndError{ID: t.id, State: state, Cause: cause}
+		t.err = &EndError{ID: t.ID(), State: state, Cause: cause}
 	}
 	t.status.Store(t.status.Load()&^stateMask | uint32(state))
 	for _, c := range []chan struct{}{t.enqueued, t.started, t.ended} {

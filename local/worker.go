@@ -1,0 +1,211 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// crew is the workers of a pool, guarded by the front's mutex.
+//
+// Whenever a task is queued and a worker could be had for it, idle or not yet started, one
+// worker is seeking: it was woken or started and has not looked at the queue since. It
+// looks, takes a task, and has the next one woken if there is more. So a burst wakes workers
+// one by one while submitting costs one wake-up at most, and none when all are busy.
+type crew struct {
+	p       *Pool
+	size    int     // how many there should be, at most
+	serving int     // how many there are, those who are about to end not counted
+	present int     // goroutines
+	seeking bool    // see above
+	idle    *worker // those who sleep, the last one first: it is the warmest
+	stopped bool
+	ends    PoolStats // the counts of ends
+}
+
+// worker is one of them. While it sleeps it belongs to the crew, else to its goroutine.
+type worker struct {
+	p       *Pool
+	wake    chan struct{}
+	next    *worker // below it among the idle
+	seeking bool
+	slot    Slot[*task] // what it runs or has run; without a job: nothing
+	err     error       // what came of it
+}
+
+// arouse sees to it that somebody looks at the queue. mu is held.
+func (c *crew) arouse() {
+	switch {
+	case c.seeking:
+		return
+	case c.idle != nil:
+		c.rouse(true)
+	case c.serving < c.size:
+		c.serving++
+		c.present++
+		c.seeking = true
+		w := &worker{p: c.p, wake: make(chan struct{}, 1), seeking: true}
+		go w.work()
+	}
+}
+
+// rouse wakes one who sleeps. mu is held.
+func (c *crew) rouse(seeking bool) {
+	w := c.idle
+	c.idle, w.next = w.next, nil
+	w.seeking = seeking
+	c.seeking = c.seeking || seeking
+	w.wake <- struct{}{}
+}
+
+// resize changes the number. mu is held.
+func (c *crew) resize(size int) {
+	c.size = size
+	for surplus := c.serving - size; surplus > 0 && c.idle != nil; surplus-- {
+		c.rouse(false)
+	}
+	if c.p.front.queued > 0 {
+		c.arouse()
+	}
+}
+
+// work is a worker's goroutine, from its start until there are too many.
+func (w *worker) work() {
+	for w.serve() {
+	}
+}
+
+// serve runs tasks. It returns false at the worker's end, and true if a task has panicked: the
+// next call goes on after it.
+func (w *worker) serve() (again bool) {
+	defer func() {
+		if w.slot.Job == nil {
+			return
+		}
+		value := recover()
+		w.err = panicked(value)
+		if again = value != nil; !again {
+			go w.work() // runtime.Goexit is the end of this goroutine, not of the worker
+		}
+	}()
+	for w.turn() {
+		w.err = w.run()
+	}
+	return false
+}
+
+// run runs the task that was taken.
+func (w *worker) run() error {
+	t := w.slot.Job
+	ctx := t.context(w.p)
+	if t.group != nil && ctx.Err() != nil {
+		return errNotBegun
+	}
+	t.markRunning()
+	return t.work.do(ctx, &t.ticket, w.slot.number)
+}
+
+var errNotBegun = errors.New("local: not begun")
+
+// context is what the task gets.
+func (t *task) context(p *Pool) context.Context {
+	if t.group != nil {
+		return t.group.ctx
+	}
+	return p.ctx
+}
+
+// turn ends the task that was run and takes the next one, in one step; it sleeps while there
+// is none. False: the worker has ended.
+func (w *worker) turn() bool {
+	c, f := &w.p.crew, w.p.front
+	for {
+		ended, state, cause := w.slot.Job, Completed, error(nil)
+		if ended != nil && w.err != nil {
+			state, cause = ended.failure(w.p, w.err)
+		}
+		now := f.now()
+		f.mu.Lock()
+		if ended != nil {
+			f.free(now, w.slot)
+			c.count(state, cause)
+		}
+		w.slot, w.err = Slot[*task]{}, nil
+		if w.seeking {
+			w.seeking, c.seeking = false, false
+		}
+		found, leaving := false, c.serving > c.size
+		switch {
+		case leaving:
+			c.serving--
+		default:
+			if w.slot, found = f.pop(); found {
+				f.sojourns.add(now, now-w.slot.admitted)
+			} else {
+				w.next, c.idle = c.idle, w
+			}
+		}
+		if f.queued > 0 {
+			c.arouse()
+		}
+		f.unlock(false)
+		if ended != nil {
+			ended.finish(state, cause)
+		}
+		switch {
+		case found:
+			return true
+		case leaving:
+			w.p.leave()
+			return false
+		}
+		<-w.wake
+	}
+}
+
+// failure says what it is that a task ended with err.
+func (t *task) failure(p *Pool, err error) (State, error) {
+	ctx := t.context(p)
+	_, panicked := errors.AsType[*PanicError](err)
+	switch {
+	case panicked || ctx.Err() == nil:
+		return Dead, err
+	case errors.Is(err, errNotBegun):
+		return Cancelled, context.Cause(ctx)
+	case errors.Is(err, context.Cause(ctx)):
+		return Cancelled, err
+	}
+	return Cancelled, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+}
+
+// count counts one end. mu is held.
+func (c *crew) count(state State, cause error) {
+	switch state {
+	case Completed:
+		c.ends.Completed++
+	case Dead:
+		c.ends.Dead++
+		if _, panicked := errors.AsType[*PanicError](cause); panicked {
+			c.ends.Panicked++
+		}
+	case Cancelled:
+		c.ends.Cancelled++
+	default:
+		c.ends.Abandoned++
+	}
+}
+
+// leave is a worker's last act.
+func (p *Pool) leave() {
+	p.front.mu.Lock()
+	defer p.front.mu.Unlock()
+	p.crew.present--
+	p.crew.goneIfEmpty()
+}
+
+// goneIfEmpty tells that nobody is there and nobody will come. mu is held.
+func (c *crew) goneIfEmpty() {
+	if c.stopped && c.present == 0 {
+		close(c.p.gone)
+	}
+}
