@@ -306,3 +306,50 @@ func TestCase40_PayloadsMangledOnTheWay(t *testing.T) {
 		}
 	}
 }
+
+// A worker that had itself delayed a job slept past the moment when it was due.
+func TestCase37_IdleWorkerSleepsThroughADelayOfItsOwn(t *testing.T) {
+	t.Parallel()
+	const delay, jobs = 20 * time.Millisecond, 11
+	rdb, name := redistest.Client(t), redistest.Name(t)
+	q := open(t, rdb, name, nil, nil)
+	started := make(chan time.Time, 1)
+	kind := bridge.NewKind(q, "", &bridge.KindOptions[string]{Codec: raw{}, Retry: policy.Retry{Initial: delay, Max: delay}})
+	_ = kind.Handle(func(_ context.Context, d *bridge.Delivery[string]) error {
+		started <- time.Now()
+		switch {
+		case d.Value == "fails" && d.Attempt == 1:
+			return errors.New("once")
+		case d.Value == "snoozes" && d.Deliveries == 1:
+			return bridge.Snooze(delay)
+		}
+		return nil
+	})
+	run(t, q, nil)
+	for _, why := range []string{"fails", "snoozes", "is submitted with a delay"} {
+		var late []time.Duration
+		for range jobs {
+			job := bridge.Job[string]{ID: q.NewID(), Value: why}
+			if why == "is submitted with a delay" {
+				job.Delay = delay
+			}
+			begin := time.Now()
+			ticket, err := kind.SubmitJob(patient(t), job, policy.Reject())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if job.Delay == 0 {
+				begin = <-started
+			}
+			late = append(late, (<-started).Sub(begin)-delay)
+			if err := ticket.Wait(patient(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slices.Sort(late)
+		t.Logf("%s: median %v after it was due", why, late[jobs/2])
+		if late[jobs/2] > 250*time.Millisecond || late[0] < -delay {
+			t.Errorf("what %s starts %v after it was due", why, late[jobs/2])
+		}
+	}
+}

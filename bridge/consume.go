@@ -30,6 +30,7 @@ func (s *session) consume() {
 			s.r.release(workers)
 			return
 		}
+		s.r.q.dues.forget()
 		claimed, err := s.claim(ctx, asking, workers)
 		if err != nil {
 			s.r.release(workers)
@@ -172,17 +173,27 @@ func (p *parking) wait(ctx context.Context, due time.Duration) {
 	if due < 0 || due > durable.Park {
 		due = 2 * durable.Park // the Await is back by then, unless its connection is dead
 	}
-	timer := time.NewTimer(due)
+	dues := &p.s.r.q.dues
+	until := dues.before(time.Now().Add(due))
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
-	select {
-	case err := <-p.woken:
-		p.woken = nil
-		if err != nil && ctx.Err() == nil {
-			sleep(ctx, p.store.fail(err))
+	for {
+		select {
+		case err := <-p.woken:
+			p.woken = nil
+			if err != nil && ctx.Err() == nil {
+				sleep(ctx, p.store.fail(err))
+				return
+			}
+			p.store.ok()
+			return
+		case <-dues.sooner:
+			until = dues.before(until)
+			timer.Reset(time.Until(until))
+		case <-timer.C:
+			return
+		case <-ctx.Done():
 			return
 		}
-		p.store.ok()
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

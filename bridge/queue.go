@@ -28,6 +28,7 @@ type Queue struct {
 	tally   tally
 	stuck   atomic.Int64 // handlers that are given up and still running
 	backlog atomic.Int64 // as the store last told
+	dues    dues
 
 	unusable  atomic.Pointer[error] // nil: usable as far as is known
 	checked   atomic.Bool           // the store has passed a check once
@@ -68,6 +69,7 @@ func Open(engine durable.Engine, opts *Options) (*Queue, error) {
 		handlers: map[string]*handling{},
 	}
 	q.ids.init()
+	q.dues.init()
 	q.front, err = local.NewFront(&local.FrontOptions[*job]{
 		Capacity: o.Capacity, Bytes: o.CapacityBytes, Policy: o.Policy,
 		Evicted: q.evicted, Backlog: q.backlogShare,

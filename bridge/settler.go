@@ -155,6 +155,9 @@ func (t *settler) answered(batch []*outcome, settled durable.Settled) {
 		case durable.CodeStale:
 			event.Type = EventStale
 		}
+		if event.Delay > 0 && settled.Codes[i] == durable.CodeOK {
+			q.dues.note(event.Delay)
+		}
 		q.count(event.Type)
 		if o.ticket != nil {
 			o.moveTicket(event)

@@ -222,6 +222,9 @@ func (s *shipper) take(answer durable.Appended) {
 			j.MarkEnqueued()
 			q.watched.Watch(&j.Promise) // not earlier: one too many ends detached, and is durable, then
 			q.tell(Event{Type: EventEnqueued, ID: j.id, Kind: j.kind})
+			if j.wire.Delay > 0 {
+				q.dues.note(j.wire.Delay)
+			}
 			s.free(j)
 		}
 	}
