@@ -50,7 +50,7 @@ func watch(look func() int) (largest func() int) {
 // Blocking pops and a crowd of enqueuers took every connection of the pool, and renewals starved.
 func TestCase21_CrowdStarvesRenewals(t *testing.T) {
 	t.Parallel()
-	const workers, producers, lease, spell = 200, 100, 3 * time.Second, 6 * time.Second
+	const workers, producers, lease, spell = 200, 100, 2 * time.Second, 4 * time.Second
 	server := redistest.Start(t)
 	rdb := server.Client(t)
 	silly := redis.NewClient(&redis.Options{
@@ -150,12 +150,13 @@ func TestConnectionsStayWithinTheBudgetForTheLifeOfAProcess(t *testing.T) {
 		t.Errorf("%d connections before anything is asked for", n)
 	}
 	work := func() {
+		ctx := patient(t)
 		var wg sync.WaitGroup
 		for _, kind := range kinds {
 			for range 8 {
 				wg.Go(func() {
-					for range 100 {
-						if _, err := kind.Submit(patient(t), "x", policy.Wait(0)); err != nil {
+					for range 40 {
+						if _, err := kind.Submit(ctx, "x", policy.Wait(0)); err != nil {
 							t.Errorf("submit: %v", err)
 							return
 						}

@@ -266,6 +266,11 @@ func TestCase20_LoopsSpinWhileRedisRefuses(t *testing.T) {
 		if n := logged.Load(); n > 20 || n < 1 {
 			t.Errorf("%d log lines in %v", n, outage)
 		}
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		if report, err := q.Shutdown(ctx); err != nil || len(report.Returned) != 1 {
+			t.Errorf("shutdown: %+v, %v", report, err)
+		}
 	})
 	t.Run("nothing is answered", func(t *testing.T) {
 		t.Parallel()
