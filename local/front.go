@@ -110,8 +110,9 @@ type Front[T any] struct {
 	highWater   int                 // of held
 	queued      int
 	queuedBytes int64
-	ahead       []Slot[T] // received from jobs, not taken; in order, and older than all in jobs
-	admissions  uint64    // so far; numbers the slots
+	lined       time.Duration // when queued last rose from 0
+	ahead       []Slot[T]     // received from jobs, not taken; in order, and older than all in jobs
+	admissions  uint64        // so far; numbers the slots
 	waiters     waiters[T]
 	barriers    barriers
 	closed      *policy.Rejection // once closed, what everybody gets
@@ -257,6 +258,9 @@ func (f *Front[T]) reserve(size int64, now time.Duration) bool {
 func (f *Front[T]) enter(job T, size int64, now time.Duration) {
 	f.admissions++
 	f.counts.accepted++
+	if f.queued == 0 {
+		f.lined = now
+	}
 	f.queued++
 	f.queuedBytes += size
 	s := Slot[T]{Job: job, size: size, number: f.admissions, admitted: now}

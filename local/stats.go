@@ -106,10 +106,23 @@ func (f *Front[T]) snapshot(size int64, now time.Duration) policy.Snapshot {
 		ByteCapacity: f.byteCapacity,
 		Waiting:      f.waiters.n,
 		Size:         size,
-		HeadSojourn:  f.sojourns.head(now, busy),
-		MinSojourn:   f.sojourns.min(now, busy),
+		HeadSojourn:  f.sojourns.head(now, f.standing(now)),
+		MinSojourn:   f.sojourns.min(now, f.standing(now)),
 		SinceEmpty:   busy,
 		DrainRate:    f.drain.perSecond(f.busy.at(now)),
 		Backlog:      backlog,
 	}
+}
+
+// standing is how long jobs may have been waiting to be taken without a break. With one
+// taker that is as long as any slot is held: it is busy with those. With many, as a pool has
+// them, held slots say nothing about whether the next one is taken at once. mu is held.
+func (f *Front[T]) standing(now time.Duration) time.Duration {
+	switch {
+	case f.arrived == nil:
+		return f.busy.lap(now)
+	case f.queued == 0:
+		return 0
+	}
+	return max(now-f.lined, 0)
 }

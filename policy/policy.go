@@ -17,6 +17,13 @@ type Policy struct {
 	kind   Kind
 	max    time.Duration
 	decide func(Snapshot) Policy
+	ready  *ready // of a Func that this package has made; nil: none
+}
+
+// ready tells what a ready-made Func is.
+type ready struct {
+	text string
+	err  error // why it cannot be used
 }
 
 // Kind tells policies apart.
@@ -76,9 +83,12 @@ func (p Policy) Kind() Kind { return p.kind }
 // Max is the argument of Wait, and 0 for every other policy.
 func (p Policy) Max() time.Duration { return p.max }
 
-// Validate reports what is wrong with p by itself: a negative Wait, a Func of nil.
+// Validate reports what is wrong with p by itself: a negative Wait, a Func of nil, CoDel and
+// Ramp with arguments that make no sense.
 func (p Policy) Validate() error {
 	switch {
+	case p.ready != nil && p.ready.err != nil:
+		return p.ready.err
 	case p.max < 0:
 		return fmt.Errorf("policy: Wait: negative: %v", p.max)
 	case p.kind == KindFunc && p.decide == nil:
@@ -100,8 +110,19 @@ func (p Policy) Plan(s Snapshot) (Policy, error) {
 	return plan, plan.Validate()
 }
 
-// String is for logs: "wait(50ms)", "reject", "default".
+// plan is what p, whose decision is part of another one's, comes to.
+func (p Policy) plan(s Snapshot) Policy {
+	if p.kind == KindFunc {
+		return p.decide(s)
+	}
+	return p
+}
+
+// String is for logs: "wait(50ms)", "reject", "codel(5ms, wait)", "default".
 func (p Policy) String() string {
+	if p.ready != nil {
+		return p.ready.text
+	}
 	if p.kind == KindWait && p.max != 0 {
 		return "wait(" + p.max.String() + ")"
 	}

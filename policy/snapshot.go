@@ -17,10 +17,12 @@ type Snapshot struct {
 
 	// HeadSojourn is how long jobs stay before they are taken towards the durable side:
 	// the last taken job's wait, or the time since that take if it is longer. If the front
-	// has been empty since, it is SinceEmpty.
+	// has been empty since, it is SinceEmpty. In a pool, where many take, it is 0 while
+	// nothing waits for a worker, and counts from then on.
 	HeadSojourn time.Duration
 	// MinSojourn is the smallest wait of the jobs taken in the last 100 ms; if none was
-	// taken, the time since the last take, or since the front was last empty.
+	// taken, the time since the last take, or since the front was last empty; in a pool,
+	// since something has been waiting for a worker.
 	MinSojourn time.Duration
 	// SinceEmpty is how long the front has held at least one slot without a break.
 	SinceEmpty time.Duration
@@ -30,4 +32,16 @@ type Snapshot struct {
 	DrainRate float64
 	// Backlog is the share of the durable bound that is in use, 0 to 1; 0 when unknown.
 	Backlog float64
+}
+
+// Fill is the largest of the shares in use, 0 to 1: of slots, bytes and durable backlog.
+func (s Snapshot) Fill() float64 {
+	fill := s.Backlog
+	if s.Capacity > 0 {
+		fill = max(fill, float64(s.Length)/float64(s.Capacity))
+	}
+	if s.ByteCapacity > 0 {
+		fill = max(fill, float64(s.Bytes)/float64(s.ByteCapacity))
+	}
+	return fill
 }
