@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"image"
-	"image/color"
 	"image/png"
 	"math/cmplx"
 	"os"
@@ -41,7 +40,7 @@ func (t tile) render(ctx context.Context) ([]byte, error) {
 		}
 		for px := range pixels {
 			c := complex(t.X+t.Size*(float64(px)/pixels-0.5), t.Y+t.Size*(float64(py)/pixels-0.5))
-			picture.SetGray(px, py, color.Gray{Y: shade(c)})
+			picture.Pix[picture.PixOffset(px, py)] = shade(c)
 		}
 	}
 	var out bytes.Buffer
