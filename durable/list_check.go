@@ -192,7 +192,7 @@ func (l *List) probeAwait(ctx context.Context) error {
 	defer l.redis.commands.leave()
 	client, _ := l.redis.hold(l)
 	cmd := once{redis.NewCmd(ctx, "blmove", l.keys.probe+"from", l.keys.probe+"to", "right", "left", "0.01")}
-	err := client.Process(ctx, cmd)
+	err := cmd.send(ctx, client)
 	if err == nil || err == redis.Nil || redis.IsOOMError(err) { //nolint:errorlint // Nil is returned as it is
 		return nil
 	}

@@ -136,7 +136,7 @@ func (l *List) park(ctx context.Context, client redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	cmd := once{redis.NewCmd(ctx, "blmove", l.keys.pending, l.keys.arriving, "right", "left", int(Park/time.Second))}
-	if err := client.Process(ctx, cmd); err != nil && err != redis.Nil { //nolint:errorlint // Nil is returned as it is
+	if err := cmd.send(ctx, client); err != nil && err != redis.Nil { //nolint:errorlint // Nil is returned as it is
 		return classify(l.name, "await", err)
 	}
 	return nil

@@ -57,6 +57,19 @@ type once struct{ *redis.Cmd }
 // NoRetry tells go-redis so.
 func (once) NoRetry() bool { return true }
 
+// send executes the command. A cluster client that does not reach a node with such a command
+// goes on believing in that node, for as long as its picture of the cluster lasts: it is told to
+// ask who has taken over.
+func (c once) send(ctx context.Context, client redis.UniversalClient) error {
+	err := client.Process(ctx, c)
+	if cluster, ok := client.(*redis.ClusterClient); ok && err != nil {
+		if text, answered := asReply(err); !answered || strings.HasPrefix(text, "CLUSTERDOWN") {
+			cluster.ReloadState(ctx)
+		}
+	}
+	return err
+}
+
 // run executes the script by its hash, and in full when the server does not know it, in
 // which case nothing was executed before.
 func (s *script) run(ctx context.Context, client redis.UniversalClient, keys []string, args []any) (any, error) {
@@ -70,11 +83,11 @@ func (s *script) run(ctx context.Context, client redis.UniversalClient, keys []s
 		words[0], words[1] = "eval", s.text
 	}
 	cmd := once{redis.NewCmd(ctx, words...)}
-	err := client.Process(ctx, cmd)
+	err := cmd.send(ctx, client)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		words[0], words[1] = "eval", s.text
 		cmd = once{redis.NewCmd(ctx, words...)}
-		err = client.Process(ctx, cmd)
+		err = cmd.send(ctx, client)
 	}
 	if err != nil {
 		return nil, err

@@ -163,3 +163,31 @@ func TestCluster(t *testing.T) {
 		}
 	})
 }
+
+// A master was killed and another had taken over; clients went on asking the dead one for a minute.
+func TestClusterMasterReplaced(t *testing.T) {
+	t.Parallel()
+	first, second := redistest.Start(t), redistest.Start(t)
+	var master atomic.Value
+	master.Store(first.Addr())
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+		return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: master.Load().(string)}}}}, nil
+	}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	store, err := durable.NewRedis(rdb, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := store.List("q", nil)
+	t.Cleanup(func() { _ = l.Close() })
+	if _, err := l.OpenProducer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first.Kill()
+	master.Store(second.Addr())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if !eventually(ctx, func() bool { _, err = l.OpenProducer(ctx); return err == nil }) {
+		t.Fatal("the new master is not asked:", err)
+	}
+}
