@@ -30,7 +30,10 @@
 #define FAIL 0      /* a handler fails: retry */
 #endif
 #ifndef RELEASE
-#define RELEASE 0   /* a claim is released, snoozed, or failed for good */
+#define RELEASE 0   /* a claim is released */
+#endif
+#ifndef OTHER
+#define OTHER 0     /* a run is snoozed, or fails for good */
 #endif
 #ifndef DISCARD
 #define DISCARD 0   /* an answer to a claim is thrown away though the identity lives on */
@@ -72,7 +75,7 @@
 #include "server.pml"
 
 byte f_lost = LOST, f_late = LATE, f_crash = CRASH, f_freeze = FREEZE, f_fence = FENCE,
-	f_clock = CLOCK, f_fail = FAIL, f_release = RELEASE, f_discard = DISCARD, f_shut = SHUT,
+	f_clock = CLOCK, f_fail = FAIL, f_release = RELEASE, f_other = OTHER, f_discard = DISCARD, f_shut = SHUT,
 	f_pause = PAUSE, f_del = DEL, f_reuse = REUSE, f_push = PUSH, f_zrem = ZREM,
 	f_expire = EXPIRE, f_giveup = GIVEUP, f_cut = CUT, f_defer = DEFER;
 bit unregistered;   /* somebody has deleted a registry entry */
@@ -98,9 +101,8 @@ byte own[NI+1] = NOBODY;
 byte sn[NI+1];                  /* number of the next settle */
 byte flight[NI+1];              /* slot+1 whose settle is in doubt */
 #define FREE 0
-#define GOT 1       /* the claim was answered */
-#define RUN 2       /* the handler runs */
-#define OVER 3      /* it has returned; the store is to be told */
+#define RUN 1       /* claimed: the handler runs, or is about to */
+#define OVER 2      /* it has returned, and the store was told at least once */
 byte hs[(NI+1)*S], hj[(NI+1)*S], hn[(NI+1)*S], hg[(NI+1)*S], ho[(NI+1)*S];
 
 /* Late copies. */
@@ -188,7 +190,7 @@ inline deliver(c, n) {
 			:: else -> break
 			od;
 			assert(k < S);
-			hs[SLOT(c,k)] = GOT; hj[SLOT(c,k)] = x+1; hn[SLOT(c,k)] = TOKN(n, x);
+			hs[SLOT(c,k)] = RUN; hj[SLOT(c,k)] = x+1; hn[SLOT(c,k)] = TOKN(n, x);
 			/* What is answered is claimed at this moment. */
 			assert(ex[x] && tokc[x] == c && tokn[x] == TOKN(n, x) && gcur[x] != 0);
 			hg[SLOT(c,k)] = gcur[x]
@@ -198,12 +200,8 @@ inline deliver(c, n) {
 	k = 0; x = 0
 }
 
-/* The identity is given up: answers that were not acted upon are thrown away, handlers go on
- * until they notice, and a new identity is opened. */
+/* The identity is given up: handlers go on until they notice, and a new identity is opened. */
 inline give_up(p) {
-	for (x : 0 .. S-1) {
-		if :: hs[SLOT(cid[p],x)] == GOT -> clear_slot(SLOT(cid[p],x)) :: else fi
-	}
 	phase[p] = (phase[p] == LEAVE -> END : OPEN);
 	forget_claim(p);
 	cn[p] = 0
@@ -297,12 +295,10 @@ active [NC] proctype Consumer() {
 				:: ans == A_M
 				:: ans == A_R
 				:: ans == A_EXPIRED
-				:: ans == A_FENCED || ans == A_UNKNOWN || ans == A_OLD ->
-					assert(ans != A_OLD);
-					assert(ans != A_UNKNOWN);
+				:: ans == A_FENCED || ans == A_UNKNOWN
 				fi;
 				if
-				:: ans == A_FENCED -> give_up(p)
+				:: ans == A_FENCED || ans == A_UNKNOWN -> give_up(p)
 				:: ans == A_EXPIRED -> asking[p] = 1
 				:: else -> cn[p]++; forget_claim(p); named[p] = (ans == A_R)
 				fi
@@ -363,9 +359,6 @@ active [NC] proctype Consumer() {
 	/* Orderly end: no more claims, then leave until it is done. */
 	:: atomic { UP(p) && f_shut > 0 && phase[p] != OPEN && phase[p] < LEAVE -> d_step {
 		f_shut--; phase[p] = LEAVE; forget_claim(p);
-		for (x : 0 .. S-1) {
-			if :: hs[SLOT(c,x)] == GOT -> hs[SLOT(c,x)] = OVER; ho[SLOT(c,x)] = O_RELEASE :: else fi
-		}
 		printf("%d shuts down\n", p) } }
 #ifndef MUT_NOLEAVE
 	/* script: list_leave.lua */
@@ -405,38 +398,40 @@ active [NC] proctype Consumer() {
 #define MAY_EXPIRE(i) (score[i] != LIVE)
 #endif
 
-/* One slot of identity i. */
+/* One slot of identity i: a handler that may end at any moment, and its outcome, told until it is
+ * answered. */
+#define TELLS(k) (hs[SLOT(i,k)] != FREE && OWNED(i) && (flight[i] == 0 || flight[i] == k+1) && !KILLS(k))
+#define OUTCOME(k) \
+	if \
+	:: ho[SLOT(i,k)] != 0 \
+	:: ho[SLOT(i,k)] == 0 -> ho[SLOT(i,k)] = O_DONE \
+	:: ho[SLOT(i,k)] == 0 && f_fail > 0 -> f_fail--; ho[SLOT(i,k)] = O_RETRY \
+	:: ho[SLOT(i,k)] == 0 && f_release > 0 -> f_release--; ho[SLOT(i,k)] = O_RELEASE \
+	:: ho[SLOT(i,k)] == 0 && f_other > 0 -> f_other--; if :: ho[SLOT(i,k)] = O_DEAD :: ho[SLOT(i,k)] = O_SNOOZE fi \
+	fi; \
+	hs[SLOT(i,k)] = OVER
 #define HANDLER(k) \
-	:: atomic { hs[SLOT(i,k)] == GOT && RUNS(i) && phase[own[i]] < LEAVE -> d_step { \
-		/* With a live lease only what is certainly still ours is started. */ \
-		assert(meddled || score[i] != LIVE || (ex[hj[SLOT(i,k)]-1] && gcur[hj[SLOT(i,k)]-1] == hg[SLOT(i,k)])); \
-		hs[SLOT(i,k)] = RUN; printf("%d starts %d\n", i, hj[SLOT(i,k)]-1); \
-		KILLS(k) } } \
-	:: atomic { f_discard > 0 && hs[SLOT(i,k)] == GOT && RUNS(i) -> d_step { f_discard--; printf("%d discards %d\n", i, hj[SLOT(i,k)]-1); clear_slot(SLOT(i,k)) } } \
-	:: atomic { hs[SLOT(i,k)] == RUN && OWNED(i) -> \
-		if \
-		:: ho[SLOT(i,k)] = O_DONE \
-		:: f_fail > 0 -> f_fail--; ho[SLOT(i,k)] = O_RETRY \
-		:: f_release > 0 -> f_release--; if :: ho[SLOT(i,k)] = O_RELEASE :: ho[SLOT(i,k)] = O_DEAD :: ho[SLOT(i,k)] = O_SNOOZE fi \
-		fi; \
-		hs[SLOT(i,k)] = OVER; printf("%d ends %d with %d\n", i, hj[SLOT(i,k)]-1, ho[SLOT(i,k)]) } \
-	:: atomic { hs[SLOT(i,k)] == OVER && OWNED(i) && (flight[i] == 0 || flight[i] == k+1) -> \
-		STOPPING; if :: how = NORMAL :: f_lost > 0 -> f_lost--; how = LOSE fi; \
+	:: atomic { TELLS(k) -> \
+		OUTCOME(k); STOPPING; if :: how = NORMAL :: f_lost > 0 -> f_lost--; how = LOSE fi; \
 		d_step { tell(i, k) } } \
-	:: atomic { f_late > 0 && WIRE && hs[SLOT(i,k)] == OVER && OWNED(i) && (flight[i] == 0 || flight[i] == k+1) -> d_step { \
+	:: atomic { f_late > 0 && WIRE && TELLS(k) -> OUTCOME(k); d_step { \
 		f_late--; flight[i] = k+1; \
 		PUTLATE(G_SETTLE, i, sn[i], hj[SLOT(i,k)]-1, hn[SLOT(i,k)], ho[SLOT(i,k)], hg[SLOT(i,k)]); \
 		printf("%d settles %d, copy on the wire\n", i, hj[SLOT(i,k)]-1) } } \
+	:: atomic { f_discard > 0 && hs[SLOT(i,k)] == RUN && RUNS(i) -> d_step { f_discard--; printf("%d throws the answer with %d away\n", i, hj[SLOT(i,k)]-1); clear_slot(SLOT(i,k)) } } \
 	:: atomic { f_giveup > 0 && flight[i] == k+1 && OWNED(i) -> d_step { \
 		f_giveup--; printf("%d gives up telling about %d\n", i, hj[SLOT(i,k)]-1); \
-		clear_slot(SLOT(i,k)); flight[i] = 0; sn[i]++; tru[i] = 0 } }
+		clear_slot(SLOT(i,k)); flight[i] = 0; sn[i]++; tru[i] = 0 } } \
+	DIES(k)
 
 #ifdef KILLER
-/* Job 0 kills whoever starts it. */
-#define KILLS(k) if :: hj[SLOT(i,k)] == KILLER+1 -> k0 = own[i]; crash(k0); k0 = 0; printf("and dies\n"); check() :: else fi
+/* One job kills every process that runs it. */
+#define KILLS(k) (hj[SLOT(i,k)] == KILLER+1)
+#define DIES(k) :: atomic { hs[SLOT(i,k)] == RUN && KILLS(k) && OWNED(i) -> d_step { printf("%d kills %d\n", KILLER, own[i]); k0 = own[i]; crash(k0); k0 = 0; check() } }
 hidden byte k0;
 #else
-#define KILLS(k)
+#define KILLS(k) 0
+#define DIES(k)
 #endif
 
 #ifdef MUT_SWEEPOLD

@@ -179,7 +179,7 @@ inline charged_rightly(c, j) {
 #else
 #define PAUSED paused
 #endif
-#ifdef MUT_NOHELD
+#if defined(MUT_NOHELD) || defined(MUT_DIRECT)
 #define MORE_THAN(c, h) 0
 #else
 #define MORE_THAN(c, h) (LLEN(c) > (h))
@@ -530,7 +530,12 @@ inline in_place(j) {
 	if
 	:: ex[j] ->
 		if
-		:: st[j] == PEND -> assert(pend(j)+arr(j) >= 1 && gcur[j] == 0)
+		:: st[j] == PEND ->
+			y = pend(j)+arr(j);
+#ifdef MUT_DIRECT
+			for (x : 1 .. NI) { y = y + (score[x] != ABSENT && P(x,j) > 0) }
+#endif
+			assert(y >= 1 && gcur[j] == 0)
 		:: st[j] == PROC ->
 			y = 0;
 			for (x : 1 .. NI) { y = y + (P(x,j) > 0 && (tokc[j] == 0 || tokc[j] == x)) }
