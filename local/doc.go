@@ -1,5 +1,6 @@
 // Package local is the part of a queue that lives in this process's memory: the bounded
-// front that takes jobs in, and the tickets that tell their owners what becomes of them.
+// front that takes jobs in, the tickets that tell their owners what becomes of them, and a
+// pool of workers for jobs that need no queue beyond this process.
 //
 // # Vocabulary
 //
@@ -13,6 +14,9 @@
 //	Ticket    the producer's view of one job
 //	Promise   the owner's end of a ticket
 //	Registry  finds the promises of durable jobs by ID, without keeping them alive
+//	Pool      workers behind a front: its jobs are tasks, and end here
+//	Group     tasks of a pool that are waited for together
+//	Kind      tasks of a pool that are values for one handler
 //
 // # The life of a slot
 //
@@ -36,8 +40,12 @@
 //
 // # Goroutines
 //
-// The package starts none, and needs none to be correct: everything happens in the calls.
-// Admit is for any number of producers. Take is for one goroutine, the one that makes jobs durable.
+// The front and the tickets start none, and need none to be correct: everything happens in
+// the calls. Admit is for any number of producers. Take is for one goroutine, the one that makes jobs durable.
 // Release, Close, Barrier, Stats and the marks of a Promise are for anybody.
 // The only timer is that of a call to Admit that waits, and ends with it.
+//
+// A Pool starts its workers, one when a task is accepted and nobody is free to look after
+// it, up to as many as it may have. They stay, asleep, and end when Resize leaves too many,
+// and with Shutdown, which waits for them. A Group starts none.
 package local

@@ -89,3 +89,36 @@ func ExampleRetry() {
 	// 8s
 	// policy: Retry.Max is negative: -1s
 }
+
+// Made once, used at every call: early refusals while jobs stay too long, else a short wait.
+func ExampleCoDel() {
+	inTime := policy.CoDel(5*time.Millisecond, policy.Wait(20*time.Millisecond))
+	for _, s := range []policy.Snapshot{
+		{MinSojourn: time.Millisecond, HeadSojourn: 80 * time.Millisecond},      // a burst
+		{MinSojourn: 40 * time.Millisecond, HeadSojourn: 80 * time.Millisecond}, // a standing queue
+	} {
+		plan, err := inTime.Plan(s)
+		fmt.Println(plan, err)
+	}
+	// Output:
+	// wait(20ms) <nil>
+	// shed <nil>
+}
+
+// Halfway between the marks every second call is refused.
+func ExampleRamp() {
+	early := policy.Ramp(0.5, 0.9, policy.Reject())
+	shed := 0
+	for range 1000 {
+		plan, err := early.Plan(policy.Snapshot{Length: 70, Capacity: 100})
+		if err != nil {
+			fmt.Println(err)
+		}
+		if plan.Kind() == policy.KindShed {
+			shed++
+		}
+	}
+	fmt.Println(early, "refuses", shed, "of 1000 at 70%")
+	// Output:
+	// ramp(50% to 90%, reject) refuses 500 of 1000 at 70%
+}
