@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,33 +28,30 @@ func (b books) charge(d *bridge.Delivery[order]) error {
 	if err := errors.Join(err, ledger.Sync(), ledger.Close()); err != nil {
 		return err
 	}
-	receipt, err := os.OpenFile(b.receipt(d.ID), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	receipt, err := os.OpenFile(b.receipt(d.ID), os.O_APPEND|os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil // made by an earlier delivery
 	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(json.NewEncoder(receipt).Encode(d.Value), receipt.Sync(), receipt.Close())
+	_, err = fmt.Fprintf(receipt, "%d cents received, delivery %d\n", d.Value.Cents, d.Deliveries)
+	return errors.Join(err, receipt.Sync(), receipt.Close())
 }
 
 // lines are those of the ledger that are about id.
-func (b books) lines(id string) ([]string, error) {
+func (b books) lines(id string) (lines []string, err error) {
 	text, err := os.ReadFile(b.ledger())
-	if err != nil {
-		return nil, err
-	}
-	var lines []string
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, id+" ") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
-	return lines, nil
+	return lines, err
 }
 
-// receipts counts those for id.
+// receipts counts how often one was made for id.
 func (b books) receipts(id string) (int, error) {
-	found, err := filepath.Glob(b.receipt(id) + "*")
-	return len(found), err
+	text, err := os.ReadFile(b.receipt(id))
+	return strings.Count(string(text), "received"), err
 }

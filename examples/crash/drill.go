@@ -267,7 +267,7 @@ func (d *drill) effects() error {
 	for _, line := range lines {
 		d.Say("    %s\n", line)
 	}
-	d.Say("  receipts by ID: %d\n", receipts)
+	d.Say("  receipts made by its ID: %d\n", receipts)
 	again := len(lines) == 2 && strings.HasSuffix(lines[0], "delivery 1") && strings.HasSuffix(lines[1], "delivery 2")
 	d.Claim(again, "%s: charged %d times, at least once; the second handler could tell by deliveries = 2", d.id, len(lines))
 	d.Claim(receipts == 1, "%s: %d receipt, made by its ID: repetition was harmless", d.id, receipts)

@@ -110,9 +110,9 @@ func tell(ctx context.Context, redisURL string, out io.Writer) (err error) {
 	if err == nil {
 		err = d.frozen(ctx)
 	}
-	stats, statsErr := queue.Stats(ctx)
 	ending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+	stats, statsErr := queue.Stats(ending)
 	_, downErr := queue.Shutdown(ending)
 	if err := errors.Join(err, statsErr, downErr); err != nil {
 		return err

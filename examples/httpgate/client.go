@@ -18,14 +18,18 @@ import (
 // connections is how many the client uses for submitting.
 const connections = 64
 
+// longest is how long a phase may take that has not seen enough.
+const longest = 10 * time.Second
+
 // client is the load test.
 type client struct {
 	http *http.Client
 	base string
+	edge int // of the tiles that it wants
 }
 
-func newClient(base string) *client {
-	return &client{base: base, http: &http.Client{
+func newClient(base string, edge int) *client {
+	return &client{base: base, edge: edge, http: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 4 * connections},
 		Timeout:   20 * time.Second,
 	}}
@@ -36,10 +40,11 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 // phase is a stretch of load, and what came of it.
 type phase struct {
 	name    string
-	rate    float64 // jobs offered a second
-	polite  bool    // whoever is refused comes back after Retry-After
-	follow  bool    // wait for the end of each job that was accepted
-	sampled bool    // look now and then what state the newest are in
+	rate    float64           // jobs offered a second
+	polite  bool              // whoever is refused comes back after Retry-After
+	follow  bool              // wait for the end of each job that was accepted
+	watched bool              // look at the pressure now and then
+	enough  func(*phase) bool // go on until it says so, but not for ever; nil: no longer than asked
 
 	mu       sync.Mutex // guards what follows
 	jobs     int        // offered; offer's until it is settled
@@ -50,11 +55,29 @@ type phase struct {
 	posts    []time.Duration
 	done     []time.Duration
 	ends     map[string]int // by state
-	states   map[string]int // that samples found
-	pressure float64        // the highest that they found
+	states   map[string]int // that jobs were seen in
+	pressure float64        // the highest that was seen
 	lasted   time.Duration
 	failures []error
 }
+
+// overloaded tells whether most requests have been refused, and jobs were seen in all states.
+func (p *phase) overloaded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if 2*p.codes[http.StatusTooManyRequests] <= p.requests() {
+		return false
+	}
+	for _, state := range passed {
+		if p.states[state] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// passed are the states that a job passes.
+var passed = [...]string{"accepted", "enqueued", "processing", "completed"}
 
 func (p *phase) requests() (n int) {
 	for _, m := range p.codes {
@@ -83,20 +106,16 @@ func (c *client) offer(ctx context.Context, p *phase) (settle func()) {
 			}
 		})
 	}
-	sampling, stop := context.WithCancel(context.Background())
-	if p.sampled {
-		others.Go(func() { c.sample(sampling, p) })
+	watching, stop := context.WithCancel(context.Background())
+	if p.watched {
+		others.Go(func() { c.watch(watching, p) })
 	}
 	tick := time.NewTicker(2 * time.Millisecond)
-	for open := true; open; {
-		select {
-		case <-tick.C:
-			for float64(p.jobs) < p.rate*time.Since(begun).Seconds() {
-				due <- time.Now()
-				p.jobs++
-			}
-		case <-ctx.Done():
-			open = false
+	for ctx.Err() == nil || p.enough != nil && !p.enough(p) && time.Since(begun) < longest {
+		<-tick.C
+		for float64(p.jobs) < p.rate*time.Since(begun).Seconds() {
+			due <- time.Now()
+			p.jobs++
 		}
 	}
 	tick.Stop()
@@ -141,7 +160,7 @@ func (c *client) submit(p *phase, due time.Time, others *sync.WaitGroup) {
 	switch {
 	case code == http.StatusAccepted && p.follow:
 		others.Go(func() {
-			end, err := c.await(status.ID)
+			end, err := c.along(p, status)
 			if err != nil {
 				p.fail(err)
 				return
@@ -161,7 +180,7 @@ func (c *client) submit(p *phase, due time.Time, others *sync.WaitGroup) {
 
 // post submits a tile somewhere at the edge of the set, where there is most to do.
 func (c *client) post() (code int, status jobStatus, after int, err error) {
-	body, err := json.Marshal(tile{X: -0.7436 + rand.Float64()/1000, Y: 0.1318 + rand.Float64()/1000, Size: 0.002})
+	body, err := json.Marshal(tile{X: -0.7436 + rand.Float64()/1000, Y: 0.1318 + rand.Float64()/1000, Size: 0.002, Edge: c.edge})
 	if err != nil {
 		return 0, status, 0, err
 	}
@@ -202,6 +221,24 @@ func (c *client) await(id string) (jobStatus, error) {
 	}
 }
 
+// along goes along with a job from state to state, and notes each.
+func (c *client) along(p *phase, status jobStatus) (jobStatus, error) {
+	for past := ""; ; {
+		p.mu.Lock()
+		p.states[status.State]++
+		p.mu.Unlock()
+		if status.Ended || status.State == past { // back again, for another attempt
+			return c.await(status.ID)
+		}
+		past = status.State
+		next, err := c.status(status.ID, "?wait=10s&past="+past)
+		if err != nil {
+			return status, err
+		}
+		status = next
+	}
+}
+
 // health asks how the service is.
 func (c *client) health() (health healthStatus, err error) {
 	response, err := c.http.Get(c.base + "/healthz")
@@ -221,9 +258,9 @@ func read[T jobStatus | healthStatus](response *http.Response, into *T) error {
 	return errors.Join(err, drained, response.Body.Close())
 }
 
-// sample looks four times a second in what states the newest jobs are, and at the pressure.
-func (c *client) sample(ctx context.Context, p *phase) {
-	tick := time.NewTicker(250 * time.Millisecond)
+// watch looks now and then at the pressure.
+func (c *client) watch(ctx context.Context, p *phase) {
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
@@ -238,18 +275,7 @@ func (c *client) sample(ctx context.Context, p *phase) {
 		}
 		p.mu.Lock()
 		p.pressure = max(p.pressure, health.Pressure)
-		newest := slices.Clone(p.ids[max(0, len(p.ids)-capacity-maxBacklog-2*workers-8):])
 		p.mu.Unlock()
-		for _, id := range slices.Backward(newest) {
-			status, err := c.status(id, "")
-			if err != nil {
-				p.fail(err)
-				return
-			}
-			p.mu.Lock()
-			p.states[status.State]++
-			p.mu.Unlock()
-		}
 	}
 }
 

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-9dec4fca/weir/bridge"
+	"github.com/seed-9dec4fca/weir/local"
 	"github.com/seed-9dec4fca/weir/policy"
 )
 
@@ -24,6 +26,7 @@ type gate struct {
 	queue   *bridge.Queue
 	tiles   *bridge.Kind[tile]
 	tickets *tickets
+	closing atomic.Bool // no more jobs come in
 }
 
 func (g *gate) routes() http.Handler {
@@ -97,7 +100,8 @@ func refuse(w http.ResponseWriter, err error) {
 // seconds rounds up, as the header has no smaller unit; 0 is unknown, and becomes 1 too.
 func seconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }
 
-// status tells where a job is: at once, or with ?wait=5s when it has ended or that time is over.
+// status tells where a job is: at once; with ?wait=5s when it has ended or that time is over; and
+// with ?wait=5s&past=accepted (or enqueued) when it has got beyond that state.
 func (g *gate) status(w http.ResponseWriter, r *http.Request) {
 	ticket := g.tickets.find(r.PathValue("id"))
 	if ticket == nil {
@@ -112,8 +116,15 @@ func (g *gate) status(w http.ResponseWriter, r *http.Request) {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), min(wait, maxWait))
 		defer cancel()
+		reached := ticket.Done
+		switch r.URL.Query().Get("past") {
+		case local.Accepted.String():
+			reached = ticket.Enqueued
+		case local.Enqueued.String():
+			reached = ticket.Started
+		}
 		select {
-		case <-ticket.Done():
+		case <-reached():
 		case <-ctx.Done():
 		}
 	}
@@ -127,9 +138,13 @@ type healthStatus struct {
 	Error    string  `json:"error,omitempty"`
 }
 
-// health is 503 only if Redis cannot be used or does not answer. A full queue is a healthy one:
+// health is 503 while the service shuts down, and if Redis cannot be used or does not answer. A full queue is a healthy one:
 // whoever restarted it for that would make matters worse.
 func (g *gate) health(w http.ResponseWriter, r *http.Request) {
+	if g.closing.Load() {
+		answer(w, http.StatusServiceUnavailable, healthStatus{Pressure: 1, Error: "shutting down"})
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), healthWithin)
 	defer cancel()
 	err := g.queue.Check(ctx)

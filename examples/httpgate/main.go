@@ -1,7 +1,7 @@
 // Command httpgate is an HTTP service that renders pictures in the background, and a load test that
 // offers it ten times what it can do.
 //
-//	go run ./examples/httpgate [-for 2s]
+//	go run ./examples/httpgate [-for 2s] [-edge 128]
 //
 //	POST /jobs      202 with Location: /jobs/ID: accepted, not done. 429 with Retry-After: full.
 //	                503 with Retry-After: shutting down, or Redis cannot be used.
@@ -46,15 +46,20 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, redisURL string, out io.Writer) error {
+	var s story
 	flags := flag.NewFlagSet("httpgate", flag.ContinueOnError)
-	length := flags.Duration("for", 2*time.Second, "how long each phase takes, 200ms to 5s")
+	flags.DurationVar(&s.length, "for", 2*time.Second, "how long each phase takes, 200ms to 5s")
+	flags.IntVar(&s.edge, "edge", 128, "edge of a picture in pixels, 1 to 512: how much there is to do")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *length < 200*time.Millisecond || *length > 5*time.Second {
-		return fmt.Errorf("-for is %v, not between 200ms and 5s", *length)
+	if s.length < 200*time.Millisecond || s.length > 5*time.Second {
+		return fmt.Errorf("-for is %v, not between 200ms and 5s", s.length)
+	}
+	if s.edge < 1 || s.edge > maxEdge {
+		return fmt.Errorf("-edge is %d, not between 1 and %d", s.edge, maxEdge)
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	return play(ctx, *length, redisURL, out)
+	return s.play(ctx, redisURL, out)
 }

@@ -41,11 +41,13 @@ func TestRun(t *testing.T) {
 		}
 	})
 
-	t.Run("a length that makes no sense is refused by name", func(t *testing.T) {
+	t.Run("what makes no sense is refused by name", func(t *testing.T) {
 		t.Parallel()
-		var out bytes.Buffer
-		if err := run(t.Context(), []string{"-for", "1h"}, "", &out); err == nil || !strings.Contains(err.Error(), "-for") {
-			t.Errorf("got %v", err)
+		for _, args := range [][]string{{"-for", "1h"}, {"-edge", "0"}} {
+			var out bytes.Buffer
+			if err := run(t.Context(), args, "", &out); err == nil || !strings.Contains(err.Error(), args[0]) {
+				t.Errorf("%v: got %v", args, err)
+			}
 		}
 	})
 }
@@ -53,7 +55,7 @@ func TestRun(t *testing.T) {
 func runs(t *testing.T, url string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-for", "1500ms"}, url, &out); err != nil {
+	if err := run(t.Context(), []string{"-for", "600ms", "-edge", "64"}, url, &out); err != nil {
 		t.Fatalf("%v, after\n%s", err, out.String())
 	}
 	return out.String()
@@ -98,10 +100,10 @@ func TestGate(t *testing.T) {
 		}
 		return w.Result(), status
 	}
-	const good = `{"x":0,"y":0,"size":1}`
+	const good = `{"x":0,"y":0,"size":1,"edge":16}`
 
 	for name, body := range map[string]string{
-		"no JSON": "tile", "no size": `{"x":0,"y":0}`, "a number that is none": `{"x":"NaN","size":1}`,
+		"no JSON": "tile", "no size": `{"edge":16}`, "no edge": `{"size":1}`, "far away": `{"x":1e9,"size":1,"edge":16}`,
 		"more than fits": `{"x":0` + strings.Repeat(" ", maxBody) + `}`,
 	} {
 		if response, _ := ask("POST", "/jobs", body); response.StatusCode != http.StatusBadRequest {
@@ -119,8 +121,11 @@ func TestGate(t *testing.T) {
 	if _, status := ask("GET", "/jobs/"+first.ID, ""); status.State != "enqueued" || status.Ended {
 		t.Errorf("the first is %+v", status)
 	}
+	if _, status := ask("GET", "/jobs/"+first.ID+"?wait=10s&past=accepted", ""); status.State != "enqueued" {
+		t.Errorf("past accepted the first is %+v", status)
+	}
 	_, second := ask("POST", "/jobs", good)
-	if _, status := ask("GET", "/jobs/"+second.ID+"?wait=1ms", ""); status.State != "accepted" {
+	if _, status := ask("GET", "/jobs/"+second.ID+"?wait=1ms&past=accepted", ""); status.State != "accepted" {
 		t.Errorf("the second is %+v", status)
 	}
 	ask("POST", "/jobs", good)
@@ -135,6 +140,10 @@ func TestGate(t *testing.T) {
 		t.Errorf("full is ill: %s", response.Status)
 	}
 
+	g.closing.Store(true)
+	if response, _ := ask("GET", "/healthz", ""); response.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("closing is healthy: %s", response.Status)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	report, err := queue.Shutdown(ctx)

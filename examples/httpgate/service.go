@@ -81,6 +81,7 @@ func start(ctx context.Context, store *durable.Redis, queue string, pictures gal
 func (s *service) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainWithin)
 	defer cancel()
+	s.closing.Store(true)
 	report, err := s.queue.Shutdown(ctx)
 	// What is uncertain may run or not: submitted again under its ID, it will not be there twice.
 	return errors.Join(err, s.keep(append(report.Returned, report.Uncertain...)), <-s.running)

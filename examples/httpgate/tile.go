@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"image"
 	"image/png"
 	"math/cmplx"
@@ -16,11 +17,12 @@ type tile struct {
 	X    float64 `json:"x"` // of the middle
 	Y    float64 `json:"y"`
 	Size float64 `json:"size"` // of an edge
+	Edge int     `json:"edge"` // in pixels
 }
 
 // Bounds of the work in one tile.
 const (
-	pixels   = 128
+	maxEdge  = 512
 	maxSteps = 600
 )
 
@@ -28,18 +30,21 @@ func (t tile) validate() error {
 	if !(t.Size > 0 && t.Size <= 4 && cmplx.Abs(complex(t.X, t.Y)) <= 4) { // NaN is refused too
 		return errors.New("size must be above 0 and at most 4, and x, y not far from the middle")
 	}
+	if t.Edge < 1 || t.Edge > maxEdge {
+		return fmt.Errorf("edge must be between 1 and %d", maxEdge)
+	}
 	return nil
 }
 
 // render draws the tile; it looks at ctx after each line.
 func (t tile) render(ctx context.Context) ([]byte, error) {
-	picture := image.NewGray(image.Rect(0, 0, pixels, pixels))
-	for py := range pixels {
+	picture := image.NewGray(image.Rect(0, 0, t.Edge, t.Edge))
+	for py := range t.Edge {
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
 		}
-		for px := range pixels {
-			c := complex(t.X+t.Size*(float64(px)/pixels-0.5), t.Y+t.Size*(float64(py)/pixels-0.5))
+		for px := range t.Edge {
+			c := complex(t.X+t.Size*(float64(px)/float64(t.Edge)-0.5), t.Y+t.Size*(float64(py)/float64(t.Edge)-0.5))
 			picture.Pix[picture.PixOffset(px, py)] = shade(c)
 		}
 	}
@@ -85,8 +90,8 @@ func (g gallery) has(id string) bool {
 		return false
 	}
 	defer file.Close()
-	config, err := png.DecodeConfig(file)
-	return err == nil && config.Width == pixels
+	_, err = png.DecodeConfig(file)
+	return err == nil
 }
 
 // count counts the pictures.

@@ -33,6 +33,7 @@ func (s *story) account() error {
 		s.ending(l, all)
 	}
 	s.Say("%s", account.Table())
+	s.Claim(account.Evicted > 0 && account.Dropped > 0, "lost in both ways: %d evicted, %d dropped", account.Evicted, account.Dropped)
 	s.Claim(account.Balanced(), "the queues' own accounts add up")
 	return s.End()
 }
