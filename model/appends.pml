@@ -250,7 +250,7 @@ inline tell(q, rest) {
 inline tell_rest(q, from, what) {
 	for (x : 0 .. B-1) {
 		if
-		:: x >= from && TOLD(q,x) == WAITING -> TOLD(q,x) = what; assert(what != RETURNED || TIMES(q,x) == 0)
+		:: x >= from && TOLD(q,x) == WAITING -> TOLD(q,x) = what; assert(dirty || what != RETURNED || TIMES(q,x) == 0)
 		:: else
 		fi
 	}

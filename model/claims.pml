@@ -5,6 +5,9 @@
  * Every alternative below is one step. Steps that would change nothing (an empty poll, a
  * request sent again that is not executed) are not steps, so that no run goes on for ever: a run
  * that ends without all jobs completed or dead is one in which something is stuck.
+ *
+ * A comment `script:` names what a step executes; scripts.sum notes what the model was read against.
+ * outside: list_probe.lua, list_stats.lua, which change nothing.
  */
 
 /* How often each thing may happen in one run. */

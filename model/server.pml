@@ -217,7 +217,7 @@ inline may_start(c, j) {
 /* script: list_claim.lua (take) */
 inline take(c, n, sl, source, j) {
 	do
-	:: taken < sl && queue[source+j] > 0 ->
+	:: taken < sl && queue[source+j] > 0 && !halted ->
 		assert(!paused);
 		if
 		:: UNFIT(j) -> DO(queue[source+j]--)
