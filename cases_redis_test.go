@@ -214,7 +214,7 @@ func TestCase37_IdleWorkerSleepsThroughAPush(t *testing.T) {
 		pings = append(pings, time.Since(begin))
 		begin = time.Now()
 		push(t, rdb, "{idle}:", fmt.Sprint("job-", i), "payload", "x")
-		pickups = append(pickups, (<-started).Sub(begin))
+		pickups = append(pickups, await(t, "the job is picked up", started).Sub(begin))
 	}
 	slices.Sort(pickups)
 	slices.Sort(pings)
@@ -256,7 +256,7 @@ func TestCase39_BusyWorkerHoardsWhileAnotherIdles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first, second := <-started, <-started
+	first, second := await(t, "the first runs", started), await(t, "the second runs", started)
 	if first.worker == second.worker {
 		t.Fatalf("%v and %v run on one worker", first, second)
 	}
@@ -264,7 +264,7 @@ func TestCase39_BusyWorkerHoardsWhileAnotherIdles(t *testing.T) {
 		t.Errorf("the third job is in %v while both workers are busy", got)
 	}
 	release["b"] <- struct{}{}
-	if third := <-started; third != (entry{"b", "3"}) {
+	if third := await(t, "the third runs", started); third != (entry{"b", "3"}) {
 		t.Errorf("%v, want the third job on the worker that is free", third)
 	}
 }
@@ -295,13 +295,9 @@ func TestCase40_PayloadsMangledOnTheWay(t *testing.T) {
 			} else if _, err := kind.SubmitJob(patient(t), bridge.Job[string]{ID: id, Value: payload}, policy.Reject()); err != nil {
 				t.Fatal(err)
 			}
-			select {
-			case d := <-got:
-				if d.id != id || !bytes.Equal([]byte(d.payload), []byte(payload)) {
-					t.Errorf("%s: payload %.40q came as %.40q (%d bytes, were %d)", d.id, payload, d.payload, len(d.payload), len(payload))
-				}
-			case <-patient(t).Done():
-				t.Fatalf("payload %.40q (%s) did not arrive", payload, way)
+			d := await(t, fmt.Sprintf("payload %.40q arrives", payload), got)
+			if d.id != id || !bytes.Equal([]byte(d.payload), []byte(payload)) {
+				t.Errorf("%s: payload %.40q came as %.40q (%d bytes, were %d)", d.id, payload, d.payload, len(d.payload), len(payload))
 			}
 		}
 	}
@@ -339,9 +335,9 @@ func TestCase37_IdleWorkerSleepsThroughADelayOfItsOwn(t *testing.T) {
 				t.Fatal(err)
 			}
 			if job.Delay == 0 {
-				begin = <-started
+				begin = await(t, "the job runs", started)
 			}
-			late = append(late, (<-started).Sub(begin)-delay)
+			late = append(late, await(t, "the job runs when it is due", started).Sub(begin)-delay)
 			if err := ticket.Wait(patient(t)); err != nil {
 				t.Fatal(err)
 			}

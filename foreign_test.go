@@ -64,7 +64,7 @@ func TestForeignProducerIsProcessedLikeAnyOther(t *testing.T) {
 				t.Fatalf("LLEN said %q", out)
 			}
 			run(t, q, nil)
-			d := <-got
+			d := await(t, "the job runs", got)
 			if d.ID != "job-9f2" || d.Kind != "" || d.Value != `{"kind":"email"}` || d.Attempt != 1 || d.Deliveries != 1 || len(d.Headers) != 0 {
 				t.Errorf("delivery %+v", d)
 			}
@@ -118,7 +118,7 @@ func TestForeignJobsNeedNoFields(t *testing.T) {
 			bridge.Delivery[string]{Value: "p", Kind: "named", Headers: map[string]string{"trace": "t"}, Attempt: 1, Deliveries: 1, MaxAttempts: 3}},
 	} {
 		push(t, rdb, prefix, c.id, c.fields...)
-		d := <-got
+		d := await(t, "the job runs", got)
 		c.want.ID, c.want.Fence = c.id, d.Fence
 		if c.want.MaxAttempts == 0 {
 			c.want.MaxAttempts = d.MaxAttempts

@@ -67,6 +67,18 @@ func (l *ledger) consume(t *testing.T, kind *bridge.Kind[string]) {
 	}
 }
 
+// await receives what must come within the patience of a test.
+func await[T any](t *testing.T, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-patient(t).Done():
+		t.Fatalf("not within %v: %s", patience, what)
+		panic("unreachable")
+	}
+}
+
 // raw takes payloads as they are.
 type raw struct{}
 

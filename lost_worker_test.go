@@ -76,8 +76,8 @@ func TestCase24_DeletedRecordMakesAnEndlessLoop(t *testing.T) {
 	submit("active without hash", 0)
 	submit("active without entry", 0)
 	run(t, q, &bridge.RunOptions{Workers: 2, Lease: 2 * time.Second, SweepEvery: 100 * time.Millisecond})
-	<-tickets["active without hash"].Started()
-	<-tickets["active without entry"].Started()
+	await(t, "the first runs", tickets["active without hash"].Started())
+	await(t, "the second runs", tickets["active without entry"].Started())
 	submit("pending without hash", 0)
 	submit("pending without entry", 0)
 	submit("scheduled without hash", time.Second)
@@ -190,7 +190,7 @@ func TestCase25_LongJobLosesItsLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-long.Started()
+	await(t, "the long job runs", long.Started())
 
 	// Others lie in wait for it, the store is slow with everything else, and there is a lot of it.
 	rival, runs := open(t, rdb, name, nil, nil), newLedger()
@@ -212,7 +212,7 @@ func TestCase25_LongJobLosesItsLease(t *testing.T) {
 			}
 		})
 	}
-	err = <-ended
+	err = await(t, "the long job ends", ended)
 	hasten()
 	stop()
 	busy.Wait()
@@ -230,7 +230,7 @@ func TestCase25_LongJobLosesItsLease(t *testing.T) {
 // The handler of a worker that was cut off learnt of it after another had its job.
 func TestCase25_HandlerLearnsOfItsLostLeaseTooLate(t *testing.T) {
 	t.Parallel()
-	const lease = 2 * time.Second
+	const lease = 4 * time.Second
 	rdb, name := redistest.Client(t), redistest.Name(t)
 	proxy := redistest.NewProxy(t, redistest.Addr(t))
 	q := enlist(t, proxy.Client(t), nil, name, nil, nil)
@@ -253,9 +253,9 @@ func TestCase25_HandlerLearnsOfItsLostLeaseTooLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-ticket.Started()
+	await(t, "the job runs", ticket.Started())
 	heal := proxy.Blackhole()
-	got := <-ended
+	got := await(t, "the context ends", ended)
 	var deadline time.Time // by the server's clock, which is this machine's
 	for _, z := range rdb.ZRangeWithScores(patient(t), "{"+name+"}:consumers", 0, -1).Val() {
 		deadline = time.UnixMilli(int64(z.Score))

@@ -376,7 +376,7 @@ func TestCase15_ShutdownDoesNotHeedItsContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-running.Started()
+		await(t, "the job runs", running.Started())
 		if err := running.WaitEnqueued(patient(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -385,7 +385,7 @@ func TestCase15_ShutdownDoesNotHeedItsContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-lost
+		await(t, "the reply is lost", lost)
 		proxy.Blackhole()
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
@@ -416,7 +416,7 @@ func TestCase15_ShutdownDoesNotHeedItsContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-ticket.Started()
+		await(t, "the job runs", ticket.Started())
 		time.AfterFunc(200*time.Millisecond, func() { close(finish) })
 		shut(t, q)
 		if c := q.Counters(); c.Completed != 1 || c.Released != 0 {
@@ -452,15 +452,11 @@ func TestCase16_EnqueueIsSentAgainAndRunsTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			select {
-			case <-lost:
-			case <-patient(t).Done():
-				t.Fatal("no append")
-			}
+			await(t, "the reply of the append is lost", lost)
 			if got := places(t, rdb, name, ticket.ID()); !cmp.Equal(got, []string{"pending"}) {
 				t.Errorf("after the lost reply the job is in %v", got)
 			}
-			<-again
+			await(t, "the append is sent again", again)
 			if ticket.State() != local.Accepted {
 				t.Errorf("reported %v before there was an answer", ticket.State())
 			}

@@ -315,7 +315,7 @@ func TestCase22_MoveOfADeadClientTakesAJob(t *testing.T) {
 		if got := places(t, rdb, "ghost", id); !cmp.Equal(got, []string{"arriving"}) && len(started) == 0 {
 			t.Errorf("after the push the job is in %v, nobody's move was performed", got)
 		}
-		if took := (<-started).Sub(begin); took > durable.Park+2*time.Second {
+		if took := await(t, "the job runs", started).Sub(begin); took > durable.Park+2*time.Second {
 			t.Errorf("a dead client cost %v", took)
 		}
 	}

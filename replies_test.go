@@ -159,6 +159,9 @@ func TestLostRepliesLoseNothingAndRepeatNothing(t *testing.T) {
 			if c.share < 0.1 && a.LeaseLost+b.LeaseLost != 0 {
 				t.Errorf("%d leases of %v lost with %.0f %% of the replies", a.LeaseLost+b.LeaseLost, lease, 100*c.share)
 			}
+			if a.LeaseLost+b.LeaseLost == 0 && (a.Gone+b.Gone+a.Stale+b.Stale != 0 || a.Completed+b.Completed != uint64(len(tickets))) {
+				t.Errorf("completions were told wrongly: %+v\n%+v", a, b)
+			}
 			// Identities whose birth was answered to nobody go by their lease.
 			eventually(t, "only the living are registered", func() bool {
 				return rdb.ZCard(patient(t), prefix+"consumers").Val() == 2
