@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -24,6 +25,20 @@ func TestListCheck(t *testing.T) {
 		}
 		if keys := b.keysLike("*"); len(keys) > 0 {
 			t.Fatal(keys)
+		}
+	})
+
+	t.Run("blocks in no command, as all queues of a store share its lanes", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t)
+		h := &blocking{}
+		l := store(t, &redis.Options{Addr: s.Addr()}, &durable.RedisOptions{Hook: h}).List("q", nil)
+		t.Cleanup(func() { _ = l.Close() })
+		if err := l.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if h.waited || !h.asked {
+			t.Fatal("BLMOVE asked:", h.asked, "and waited in vain:", h.waited)
 		}
 	})
 
@@ -195,4 +210,23 @@ func TestListACL(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// blocking is a hook that sees whether a BLMOVE was asked for, and whether it waited in vain.
+type blocking struct{ asked, waited bool }
+
+func (b *blocking) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b *blocking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "blmove" {
+			b.asked, b.waited = true, errors.Is(err, redis.Nil)
+		}
+		return err
+	}
+}
+
+func (b *blocking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
