@@ -310,7 +310,9 @@ func TestNoKeyIsLeftBehind(t *testing.T) {
 	const each = 50
 	for range each {
 		for _, job := range []bridge.Job[string]{
-			{Value: "plain"}, {Value: "retry"}, {Value: "snooze"},
+			{Value: "plain"},
+			{Value: "retry"},
+			{Value: "snooze"},
 			{Value: "late", Delay: 10 * time.Millisecond, Headers: map[string]string{"a": "b"}, MaxAttempts: 2, Timeout: time.Minute},
 		} {
 			job.ID = q.NewID()

@@ -62,7 +62,7 @@ func worker() int {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(file, "%s %d\n", d.ID, d.Deliveries)
+		_, _ = fmt.Fprintf(file, "%s %d\n", d.ID, d.Deliveries)
 		if err := file.Close(); err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func spawn(t *testing.T, env ...string) *child {
 
 func (c *child) kill()                   { _ = c.Process.Kill() }
 func (c *child) signal(s syscall.Signal) { _ = c.Process.Signal(s) }
-func (c *child) goOn()                   { fmt.Fprintln(c.stdin) }
+func (c *child) goOn()                   { _, _ = fmt.Fprintln(c.stdin) }
 
 // expect waits for a line that begins with prefix.
 func (c *child) expect(t *testing.T, prefix string) {

@@ -114,8 +114,11 @@ func TestForeignJobsNeedNoFields(t *testing.T) {
 		{"only fields of its own", []any{"tenant", "x"}, bridge.Delivery[string]{Attempt: 1, Deliveries: 1}},
 		{"empty fields", []any{"payload", "", "status", "", "attempts", "", "kind", "", "claim_token", ""}, bridge.Delivery[string]{Attempt: 1, Deliveries: 1}},
 		{"attempts and deliveries", []any{"payload", "p", "attempts", "2", "deliveries", "7"}, bridge.Delivery[string]{Value: "p", Attempt: 3, Deliveries: 8}},
-		{"a kind, headers, a bound", []any{"payload", "p", "kind", "named", "headers", `{"trace":"t"}`, "max_attempts", "3"},
-			bridge.Delivery[string]{Value: "p", Kind: "named", Headers: map[string]string{"trace": "t"}, Attempt: 1, Deliveries: 1, MaxAttempts: 3}},
+		{
+			"a kind, headers, a bound",
+			[]any{"payload", "p", "kind", "named", "headers", `{"trace":"t"}`, "max_attempts", "3"},
+			bridge.Delivery[string]{Value: "p", Kind: "named", Headers: map[string]string{"trace": "t"}, Attempt: 1, Deliveries: 1, MaxAttempts: 3},
+		},
 	} {
 		push(t, rdb, prefix, c.id, c.fields...)
 		d := await(t, "the job runs", got)

@@ -70,7 +70,7 @@ func TestCase19_WorkerNeverFetchesAgain(t *testing.T) {
 	t.Parallel()
 	demote := func(t *testing.T, c *consumption) {
 		t.Helper()
-		if err := c.rdb.SlaveOf(patient(t), "127.0.0.1", "1").Err(); err != nil {
+		if err := c.rdb.ReplicaOf(patient(t), "127.0.0.1", "1").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -103,7 +103,7 @@ func TestCase19_WorkerNeverFetchesAgain(t *testing.T) {
 			if c.q.Counters().LastClaim.Sub(refused) > time.Second {
 				t.Error("the time of the last claim moved while every claim was refused")
 			}
-			c.rdb.SlaveOf(patient(t), "NO", "ONE")
+			c.rdb.ReplicaOf(patient(t), "NO", "ONE")
 		},
 		"restart": func(t *testing.T, c *consumption) {
 			c.server.Kill()
@@ -153,7 +153,7 @@ func TestCase19_WorkerNeverFetchesAgain(t *testing.T) {
 		})
 		defer starting.Wait()
 		probe := redis.NewClient(&redis.Options{Addr: c.server.Addr(), MaxRetries: -1})
-		defer probe.Close()
+		defer func() { _ = probe.Close() }()
 		loading := false
 		eventually(t, "the server has loaded", func() bool {
 			err := probe.Ping(patient(t)).Err()
@@ -201,7 +201,7 @@ func TestCase20_LoopsSpinWhileRedisRefuses(t *testing.T) {
 		c := newConsumption(t, &bridge.Options{Logger: slog.New(lines{n: &logged})})
 		c.proxy.OnRequest(func(redistest.Exchange) redistest.Action { sent.Add(1); return redistest.Pass })
 		kind := plain(c.q, "")
-		c.rdb.SlaveOf(patient(t), "127.0.0.1", "1")
+		c.rdb.ReplicaOf(patient(t), "127.0.0.1", "1")
 		ticket, err := kind.TrySubmit("during")
 		if err != nil {
 			t.Fatal(err)
@@ -212,7 +212,7 @@ func TestCase20_LoopsSpinWhileRedisRefuses(t *testing.T) {
 		if n := logged.Load(); n > 20 || n < 1 {
 			t.Errorf("%d log lines in %v", n, outage)
 		}
-		c.rdb.SlaveOf(patient(t), "NO", "ONE")
+		c.rdb.ReplicaOf(patient(t), "NO", "ONE")
 		begin := time.Now()
 		if err := ticket.Wait(patient(t)); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -163,7 +164,7 @@ func TestProcessesThatProduceConsumeOrBothRunEveryJobOnce(t *testing.T) {
 		c.start(t, "producer", "p1", each), c.start(t, "producer", "p2", each),
 		c.start(t, "both", "b1", each), c.start(t, "both", "b2", each),
 	}
-	all := append(producers, c.start(t, "consumer", "c1", 0), c.start(t, "consumer", "c2", 0))
+	all := append(slices.Clone(producers), c.start(t, "consumer", "c1", 0), c.start(t, "consumer", "c2", 0))
 	for _, p := range producers {
 		p.expect(t, "produced")
 	}

@@ -46,8 +46,8 @@ func TestRedisThatCannotBeUsedIsRefusedByNameAndUsedOnceItIsMended(t *testing.T)
 		"without EVALSHA":    {args: []string{"--rename-command", "EVALSHA", ""}, why: "EVALSHA"},
 		"without ZADD":       {args: []string{"--rename-command", "ZADD", ""}, why: "ZADD"},
 		"read-only": {
-			spoil: func(ctx context.Context, rdb *redis.Client) error { return rdb.SlaveOf(ctx, "127.0.0.1", "1").Err() },
-			mend:  func(ctx context.Context, rdb *redis.Client) error { return rdb.SlaveOf(ctx, "NO", "ONE").Err() },
+			spoil: func(ctx context.Context, rdb *redis.Client) error { return rdb.ReplicaOf(ctx, "127.0.0.1", "1").Err() },
+			mend:  func(ctx context.Context, rdb *redis.Client) error { return rdb.ReplicaOf(ctx, "NO", "ONE").Err() },
 			why:   "read-only",
 		},
 		"evicting": {
