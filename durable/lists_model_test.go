@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 // The list engine answers as the model does too, as far as real time lets the model know
-// what is due. It does as many runs as there is time for.
+// what is due. It does as many runs as there is time for, or as -rapid.checks asks for.
 func TestListAnswersAsTheModel(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{Addr: redistest.Addr(t)})
@@ -25,6 +26,11 @@ func TestListAnswersAsTheModel(t *testing.T) {
 	defer func() { _ = store.Close() }()
 	name := redistest.Name(t)
 	end := time.Now().Add(5 * time.Second)
+	flag.Visit(func(f *flag.Flag) {
+		if f.Name == "rapid.checks" {
+			end = end.Add(time.Hour)
+		}
+	})
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		if time.Now().After(end) {

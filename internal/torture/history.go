@@ -1,0 +1,184 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// history is what all ledgers together tell, by job.
+type history struct {
+	jobs   map[string]*life
+	actors map[string]*fate
+	count  map[string]int // lines, by what they say
+	marks  []entry        // the conductor's
+}
+
+// life is one job.
+type life struct {
+	id                          string
+	offered, accepted, reported int64 // when; 0: never
+	runs                        []*run
+	completed                   []entry
+	back                        bool // Shutdown returned it, or it ended without being durable
+	dead                        bool
+}
+
+// run is one execution of a handler.
+type run struct {
+	entry                    // its start
+	end     int64            // 0: it never came to an end
+	outcome string           // of its handler
+	told    map[string]int64 // transitions of this claim, and when
+}
+
+// fate is what happened to an actor.
+type fate struct {
+	killed []int64
+	frozen []int64
+	lost   []int64 // its lease
+	leaks  []string
+}
+
+type runKey struct {
+	actor, id string
+	d         int
+}
+
+// readHistory reads the ledgers of the experiment.
+func (l *lab) readHistory() *history {
+	entries, err := readLedgers(l.dir)
+	l.must(err)
+	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.T, b.T) })
+	h := &history{jobs: map[string]*life{}, actors: map[string]*fate{}, count: map[string]int{}}
+	runs := map[runKey]*run{}
+	for _, e := range entries {
+		h.count[e.E]++
+		switch e.E {
+		case noteKill, noteFreeze:
+			h.fate(e.S).suffer(e)
+		case noteThaw, noteLossy:
+		case "lease lost":
+			f := h.fate(e.A)
+			f.lost = append(f.lost, e.T)
+		case "leak":
+			f := h.fate(e.A)
+			f.leaks = append(f.leaks, e.S)
+		}
+		if e.A == conductor {
+			h.marks = append(h.marks, e)
+		}
+		if e.ID == "" {
+			continue
+		}
+		j := h.jobs[e.ID]
+		if j == nil {
+			j = &life{id: e.ID}
+			h.jobs[e.ID] = j
+		}
+		key := runKey{e.A, e.ID, e.D}
+		switch e.E {
+		case noteOffered:
+			j.offered = e.T
+		case noteAccepted:
+			j.accepted = e.T
+		case "enqueued":
+			j.reported = e.T
+		case noteReturned, "evicted", "refused", "abandoned":
+			j.back = true
+		case noteStart:
+			r := &run{entry: e, told: map[string]int64{}}
+			runs[key] = r
+			j.runs = append(j.runs, r)
+		case noteEnd:
+			if r := runs[key]; r != nil {
+				r.end, r.outcome = e.T, e.S
+			}
+		default:
+			if e.E == "completed" {
+				j.completed = append(j.completed, e)
+			}
+			if e.E == "dead" {
+				j.dead = true
+			}
+			if r := runs[key]; r != nil {
+				r.told[e.E] = e.T
+			}
+		}
+	}
+	return h
+}
+
+func (h *history) fate(actor string) *fate {
+	f := h.actors[actor]
+	if f == nil {
+		f = &fate{}
+		h.actors[actor] = f
+	}
+	return f
+}
+
+func (f *fate) suffer(e entry) {
+	if e.E == noteKill {
+		f.killed = append(f.killed, e.T)
+	} else {
+		f.frozen = append(f.frozen, e.T)
+	}
+}
+
+// since tells whether one of the moments is not before t.
+func since(moments []int64, t int64) bool {
+	return slices.ContainsFunc(moments, func(m int64) bool { return m >= t })
+}
+
+// cause tells why the job may run again after r, other than that r failed; "" if nothing is known.
+func (h *history) cause(r *run, lossy int64) string {
+	f := h.fate(r.A)
+	switch {
+	case since(f.killed, r.T):
+		return "killed"
+	case since(f.lost, r.T):
+		return "lease"
+	case lossy > 0 && (r.end == 0 || r.end >= lossy-int64(time.Second)):
+		return "lossy"
+	}
+	for _, told := range []string{"retried", "snoozed", "released", "unsettled", "stuck"} {
+		if _, ok := r.told[told]; ok {
+			return told
+		}
+	}
+	return ""
+}
+
+// starts are the moments at which an actor started runs.
+func (h *history) starts(actor string) (moments []int64) {
+	for _, j := range h.jobs {
+		for _, r := range j.runs {
+			if r.A == actor {
+				moments = append(moments, r.T)
+			}
+		}
+	}
+	slices.Sort(moments)
+	return moments
+}
+
+// notes are the lines of one actor that say something, in order; any actor's if it is "".
+func (l *lab) notes(actor, what string) (found []entry) {
+	entries, err := readLedgers(l.dir)
+	l.must(err)
+	for _, e := range entries {
+		if e.E == what && (actor == "" || e.A == actor) {
+			found = append(found, e)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b entry) int { return cmp.Compare(a.T, b.T) })
+	return found
+}
+
+// percent is a share as it stands in a line.
+func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
+
+// fmtPair is two numbers as they stand in a line.
+func fmtPair(a, b int64) string { return fmt.Sprintf("%d/%d", a, b) }
