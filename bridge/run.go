@@ -232,16 +232,28 @@ func (r *run) ended() bool {
 }
 
 // sweep returns what dead processes hold to the queue, now and then, and looks
-// whether the store is still usable.
+// whether the store is still usable. When the store was away, as it may have been before
+// Run, living consumers get one round of renewal to tell what they did meanwhile, before anybody
+// is taken for dead.
 func (r *run) sweep() {
 	p := r.q.storePacer("sweep")
+	away := true
 	for {
-		swept, err := call(r.stopped, r.q, callTimeout, r.q.engine.Sweep)
+		var swept durable.Swept
+		var err error
+		if away {
+			_, err = call(r.stopped, r.q, callTimeout, r.q.engine.Stats)
+		} else {
+			swept, err = call(r.stopped, r.q, callTimeout, r.q.engine.Sweep)
+		}
 		wait := time.Duration(float64(r.opts.SweepEvery) * (0.75 + rand.Float64()/2)) // not all at once
 		switch {
 		case r.stopped.Err() != nil:
 		case err != nil:
-			wait = p.fail(err)
+			wait, away = p.fail(err), true
+		case away:
+			p.ok()
+			wait, away = r.opts.Lease/3, false
 		default:
 			p.ok()
 			r.q.swept(swept)

@@ -29,8 +29,8 @@ type session struct {
 	fence   *time.Timer // ends ctx when the lease does
 	dropped chan struct{}
 
-	mu    sync.Mutex // guards what follows
-	until time.Time  // the lease, less a margin, by the local monotonic clock
+	mu    sync.Mutex           // guards what follows
+	until time.Time            // the lease, less a margin, by the local monotonic clock
 	held  map[durable.Ref]struct{}
 }
 
@@ -169,14 +169,14 @@ func (s *session) heldRefs() []durable.Ref {
 // leave returns to the queue what the identity still holds, charging nobody. Unfinished, the
 // lease does it later.
 func (s *session) leave(limit time.Duration) {
-	if s.ctx.Err() != nil && errors.Is(context.Cause(s.ctx), ErrLeaseLost) {
+	if errors.Is(context.Cause(s.ctx), ErrLeaseLost) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	for more := true; more; {
 		var err error
-		if more, err = call(ctx, s.r.q, limit, s.consumer.Leave); err != nil {
+		if more, err = call(ctx, s.r.q, callTimeout, s.consumer.Leave); err != nil {
 			s.r.q.log.Warn("weir: could not leave in order, the lease will end by itself", "consumer", s.consumer.ID(), "error", err)
 			return
 		}
