@@ -46,6 +46,8 @@ func mixVersions(l *lab) {
 			l.require(r.S == drill || !strings.HasPrefix(r.A, "old"), "%s of kind %q was run by %s", id, r.S, r.A)
 		}
 	}
+	dead := l.look(rdb, l.name).count("dead")
+	l.require(dead == 0, "%d jobs are dead, for want of a handler", dead)
 	l.figure("put_back", h.count["unhandled"])
 	l.figure("turns", turns)
 	l.figure("old", what)
