@@ -36,6 +36,24 @@ fmt:
 redis:
 	@.ci/need redis
 
+## torture: every experiment that proves the promises, in the quick form; RUN=E07 SEED=7 choose
+.PHONY: torture
+torture:
+	@.ci/need redis
+	go run ./internal/torture -quick $(if $(RUN),-run $(RUN)) $(if $(SEED),-seed $(SEED))
+
+## torture-long: the same in the long form; hours
+.PHONY: torture-long
+torture-long:
+	@.ci/need redis
+	go run ./internal/torture $(if $(RUN),-run $(RUN)) $(if $(SEED),-seed $(SEED))
+
+## torture-mutants: breaks the code on purpose, and sees that the experiments notice; RUN chooses mutants
+.PHONY: torture-mutants
+torture-mutants:
+	@.ci/need redis
+	go run ./internal/torture -mutants $(if $(RUN),-run $(RUN)) $(if $(SEED),-seed $(SEED))
+
 ## quickstart: the first example, against REDIS_URL or an embedded server
 .PHONY: quickstart
 quickstart:
@@ -49,4 +67,4 @@ ci:
 ## help: this list
 .PHONY: help
 help:
-	@sed -n 's/^## \([a-z]*\): /\1	/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@sed -n 's/^## \([a-z-]*\): /\1	/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-15s %s\n", $$1, $$2 }'
