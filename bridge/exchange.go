@@ -13,18 +13,30 @@ import (
 // for any more. Users ask for numbers when they like, also while Shutdown waits: so a wait
 // is for what has begun before it, and what begins later belongs to another group.
 type exchanges struct {
-	mu    sync.Mutex      // guards group
-	group *sync.WaitGroup // nothing is added to it once it is waited for; nil: none has begun
+	mu     sync.Mutex      // guards what follows
+	group  *sync.WaitGroup // nothing is added to it once it is waited for; nil: none has begun
+	closed bool            // nothing begins any more
 }
 
-// begin runs f on a goroutine of its own.
-func (x *exchanges) begin(f func()) {
+// begin runs f on a goroutine of its own, unless the exchanges are closed.
+func (x *exchanges) begin(f func()) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.closed {
+		return false
+	}
 	if x.group == nil {
 		x.group = &sync.WaitGroup{}
 	}
 	x.group.Go(f)
+	return true
+}
+
+// close lets nothing begin any more: an engine that was closed would connect anew.
+func (x *exchanges) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
 }
 
 // wait waits for what has begun, or for ctx.
@@ -53,17 +65,19 @@ func call[R any](ctx context.Context, q *Queue, limit time.Duration, exchange fu
 		err    error
 	}
 	answered := make(chan answer, 1)
-	q.calls.begin(func() {
+	var none R
+	if !q.calls.begin(func() {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		result, err := exchange(ctx)
 		answered <- answer{result, err}
-	})
+	}) {
+		return none, ErrShutdown
+	}
 	select {
 	case a := <-answered:
 		return a.result, a.err
 	case <-ctx.Done():
-		var none R
 		return none, fmt.Errorf("%w: %w", durable.ErrInDoubt, context.Cause(ctx))
 	}
 }

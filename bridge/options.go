@@ -82,6 +82,8 @@ const (
 	// askAgainAfter is how old the news that a store is not usable must be before a refused call
 	// has it looked at again.
 	askAgainAfter = 2 * time.Second
+	// endWithin is what Run may take to end after the grace, whatever the store does.
+	endWithin = 1800 * time.Millisecond
 	// stopWait is what a handler gets to return after its context has ended at a stop, and the
 	// loops to tell the store what there is to tell.
 	stopWait = time.Second

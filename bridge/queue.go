@@ -170,11 +170,15 @@ type Stats struct {
 	Durable  durable.Stats // of all processes; read from the store
 }
 
+// Front returns the state of the front. It does not block.
+func (q *Queue) Front() local.FrontStats { return q.front.Stats() }
+
 // Counters returns what this process has counted. It does not block.
 func (q *Queue) Counters() Counters { return q.tally.read() }
 
 // Stats reads the store, and blocks until it answers or ctx ends. With an error, what this
-// process knows by itself is valid nevertheless.
+// process knows by itself is valid nevertheless. After Shutdown the error matches
+// policy.ErrClosed.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	s, err := call(ctx, q, callTimeout, q.engine.Stats)
 	if err != nil {

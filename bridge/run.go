@@ -39,7 +39,7 @@ type run struct {
 
 	mu         sync.Mutex // guards what follows
 	executions map[*execution]struct{}
-	by         time.Time // when Shutdown wants Run to have ended; zero: it does not say
+	by         time.Time // when Run is to have ended; zero: nobody has said
 }
 
 var errStopped = errors.New("bridge: queue is shutting down")
@@ -159,6 +159,7 @@ func (r *run) drain(s *session) (stuck int) {
 	case <-r.hurry:
 	case <-time.After(r.opts.Grace):
 	}
+	r.endBy(time.Now().Add(endWithin))
 	if s != nil {
 		s.end(ErrStopping)
 	}
@@ -175,8 +176,17 @@ func (r *run) drain(s *session) (stuck int) {
 	return stuck
 }
 
+// endBy is when Run wants to have ended, or Shutdown, whichever is sooner.
+func (r *run) endBy(t time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by.IsZero() || t.Before(r.by) {
+		r.by = t
+	}
+}
+
 // patience is how long the next step of the end may take: stopWait, but never more than half of
-// what a Shutdown has left, so that it is told the end of Run and not that it did not end.
+// what is left, so that the steps after it have their turn too.
 func (r *run) patience() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,9 +198,9 @@ func (r *run) patience() time.Duration {
 
 // finish makes Run end, by ctx's deadline if it has one.
 func (r *run) finish(ctx context.Context) {
-	r.mu.Lock()
-	r.by, _ = ctx.Deadline()
-	r.mu.Unlock()
+	if by, ok := ctx.Deadline(); ok {
+		r.endBy(by)
+	}
 	r.stop(errStopped)
 }
 

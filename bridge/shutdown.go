@@ -97,11 +97,12 @@ func (q *Queue) shut(ctx context.Context, down *shutdown, running *run) {
 		down.err = running.await(ctx)
 	}
 	q.watched.DetachAll(ErrShutdown)
+	if running == nil || running.ended() {
+		q.calls.close()
+		defer q.calls.wait(ctx) // with their connections closed, they end now
+	}
 	if err := q.engine.Close(); err != nil && down.err == nil {
 		down.err = fmt.Errorf("bridge: shutdown: %w", err)
-	}
-	if running == nil || running.ended() {
-		q.calls.wait(ctx) // with their connections closed, they end now
 	}
 }
 

@@ -279,18 +279,20 @@ func TestStuckHandlersAreReportedAtAStop(t *testing.T) {
 		if err := <-b.ran; !errors.Is(err, bridge.ErrStuck) {
 			t.Errorf("run: %v", err)
 		}
-		s, err := b.q.Stats(t.Context())
-		if err != nil || s.Stuck != 1 || s.Counters.Stuck != 1 || s.Counters.Released != 1 || s.Durable.Pending != 1 {
-			t.Errorf("stats %+v, %v", s, err)
+		s, _ := b.q.Stats(t.Context()) // the store is not asked any more
+		stored := memoryStats(t, b.memory)
+		if s.Stuck != 1 || s.Counters.Stuck != 1 || s.Counters.Released != 1 || stored.Pending != 1 {
+			t.Errorf("stats %+v, stored %+v", s, stored)
 		}
 		if err := ticket.Err(); !errors.Is(err, local.ErrDetached) {
 			t.Errorf("its ticket: %v", err)
 		}
 		close(release)
 		synctest.Wait()
-		s, err = b.q.Stats(t.Context())
-		if err != nil || s.Stuck != 0 || s.Durable.Pending != 1 || s.Durable.Counters["completed"] != 0 {
-			t.Errorf("what it returned changed something: %+v, %v", s, err)
+		s, _ = b.q.Stats(t.Context())
+		stored = memoryStats(t, b.memory)
+		if s.Stuck != 0 || stored.Pending != 1 || stored.Counters["completed"] != 0 {
+			t.Errorf("what it returned changed something: %+v, stored %+v", s, stored)
 		}
 	})
 }
@@ -446,15 +448,31 @@ func TestCase01_SubmitRacingShutdown(t *testing.T) {
 				t.Fatalf("round %d: a ticket is %v after Shutdown", round, ticket.State())
 			}
 		}
-		s, err := q.Stats(context.Background())
-		if err != nil {
-			t.Fatal(err)
+		front, counters, stored := q.Front(), q.Counters(), memoryStats(t, memory).Counters["appended"]
+		if front.Accepted+front.Dropped != int64(len(tickets)) || front.Length != 0 {
+			t.Fatalf("round %d: %d tickets, %+v", round, len(tickets), front)
 		}
-		if s.Front.Accepted+s.Front.Dropped != int64(len(tickets)) || s.Front.Length != 0 {
-			t.Fatalf("round %d: %d tickets, %+v", round, len(tickets), s.Front)
-		}
-		if stored := s.Durable.Counters["appended"]; stored != int64(s.Counters.Enqueued) {
-			t.Fatalf("round %d: %d stored, %d reported", round, stored, s.Counters.Enqueued)
+		if stored != int64(counters.Enqueued) {
+			t.Fatalf("round %d: %d stored, %d reported", round, stored, counters.Enqueued)
 		}
 	}
+}
+
+// An engine that was closed connects anew when it is asked, and nobody would close it again.
+func TestNothingIsAskedAfterShutdown(t *testing.T) {
+	t.Parallel()
+	bubble(t, "stats and check are refused", func(t *testing.T) {
+		b := open(t, durable.NewMemory(nil), nil)
+		shutdown(t, b.q)
+		calls := b.outage.total()
+		if _, err := b.q.Stats(t.Context()); !errors.Is(err, policy.ErrClosed) {
+			t.Errorf("stats: %v", err)
+		}
+		if err := b.q.Check(t.Context()); !errors.Is(err, policy.ErrClosed) {
+			t.Errorf("check: %v", err)
+		}
+		if n := b.outage.total() - calls; n != 0 {
+			t.Errorf("%d calls of the engine", n)
+		}
+	})
 }
