@@ -3,6 +3,7 @@ package local_test
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -126,6 +127,7 @@ func TestFrontTellsFullAndNotFull(t *testing.T) {
 				return
 			}
 			turns = append(turns, full)
+			runtime.Gosched() // others get a chance to be told meanwhile
 			mu.Unlock()
 		}})
 		var wg sync.WaitGroup

@@ -141,6 +141,34 @@ func TestGroup(t *testing.T) {
 		close(gate.let)
 	})
 
+	t.Run("Shutdown of the pool ends it", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			p, err := local.NewPool(&local.PoolOptions{Workers: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			running, waiting := p.Group(t.Context(), nil), p.Group(t.Context(), nil)
+			for _, g := range []*local.Group{running, waiting} {
+				if _, err := g.Submit(t.Context(), untilStopped, policy.Reject()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if report, err := p.Shutdown(ctx); err != nil || len(report.Returned) != 1 {
+				t.Errorf("%v, %v", report, err)
+			}
+			if err := running.Wait(t.Context()); !errors.Is(err, local.ErrCancelled) || !errors.Is(err, local.ErrStopping) {
+				t.Errorf("what ran: %v", err)
+			}
+			if err := waiting.Wait(t.Context()); !errors.Is(err, local.ErrAbandoned) || !errors.Is(err, policy.ErrClosed) {
+				t.Errorf("what waited: %v", err)
+			}
+		})
+	})
+
 	t.Run("Wait ends with its own context, and can be called again", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {

@@ -362,8 +362,8 @@ func TestPoolResize(t *testing.T) {
 	t.Run("more workers take up what waits", func(t *testing.T) {
 		t.Parallel()
 		p := newPool(t, &local.PoolOptions{Workers: 1})
-		gates := []*gate{newGate(), newGate(), newGate()}
-		for _, g := range gates {
+		gates := []*gate{occupy(t, p), newGate(), newGate()}
+		for _, g := range gates[1:] {
 			mustSubmit(t, p, g.task)
 		}
 		if err := p.Resize(3); err != nil {

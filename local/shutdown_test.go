@@ -237,6 +237,9 @@ func TestPoolRun(t *testing.T) {
 			if err := <-result; err != nil || time.Since(begun) != time.Minute {
 				t.Errorf("%v, after %v", err, time.Since(begun))
 			}
+			if _, err := p.TrySubmit(noTask); !errors.Is(err, policy.ErrClosed) {
+				t.Errorf("a task that would never run: %v", err)
+			}
 			if quick.Err() != nil || !errors.Is(slow.Err(), local.ErrStopping) || !errors.Is(never.Err(), local.ErrAbandoned) {
 				t.Errorf("%v; %v; %v", quick.Err(), slow.Err(), never.Err())
 			}
