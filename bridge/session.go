@@ -29,8 +29,8 @@ type session struct {
 	fence   *time.Timer // ends ctx when the lease does
 	dropped chan struct{}
 
-	mu    sync.Mutex           // guards what follows
-	until time.Time            // the lease, less a margin, by the local monotonic clock
+	mu    sync.Mutex // guards what follows
+	until time.Time  // the lease, less a margin, by the local monotonic clock
 	held  map[durable.Ref]struct{}
 }
 
