@@ -17,9 +17,11 @@ var (
 	ErrHandlerSet = errors.New("local: kind has a handler already")
 )
 
-// Kind is one kind of task of a pool: a value of type T for one handler. It has the methods
-// of bridge.Kind, so that a program moves from a pool to a durable queue by its
-// constructors: NewPool becomes bridge.Open, NewKind becomes bridge.NewKind.
+// Kind is one kind of task of a pool: a value of type T for one handler. It has
+// Submit, TrySubmit and Handle of bridge.Kind, as Pool has Run and Shutdown of bridge.Queue, so
+// that a program moves from a pool to a durable queue by its constructors: NewPool
+// becomes bridge.Open, NewKind becomes bridge.NewKind, and what a handler gets is a
+// bridge.Delivery with the same fields.
 //
 // What is different then: values are encoded, jobs survive the process, a failed one
 // runs again, and a job may run more than once. It is safe for concurrent use.
