@@ -233,6 +233,10 @@ func TestShutdownGivesRunningHandlersTheirGrace(t *testing.T) {
 			t.Errorf("counters %+v", got)
 		}
 
+		if s := b.stored(t); s.Consumers != 0 || s.Processing != 0 || s.Pending != 2 {
+			t.Errorf("after an orderly end: %+v", s)
+		}
+
 		// Its next run is a second delivery of the first attempt; nothing waits for a lease.
 		next := setupOn(t, b.memory, nil)
 		deliveries := make(chan *bridge.Delivery[int], 2)
