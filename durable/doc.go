@@ -11,14 +11,17 @@
 //	arriving              list    IDs that a BLMOVE has just moved; taken before pending
 //	processing:<consumer> list    IDs that this consumer has claimed
 //	job:<id>              hash    payload status attempts claim_token claimed_at_ms kind headers
-//	                              deliveries crashes fence max_attempts timeout_ms reason append
+//	                              deliveries crashes fence max_attempts timeout_ms retention_ms reason append,
+//	                              and of a completed one completed_at_ms completed_by payload_bytes
 //	scheduled             zset    ID → when it is due, in ms
 //	dead, corrupt         zset    ID → since when, in ms; bounded
 //	reasons               hash    ID → why it is in corrupt
+//	completed             zset    ID → when its record is forgotten, in ms; bounded
 //	consumers             zset    consumer → end of its lease, in ms; 0: lost it for good
 //	sender:<identity>     hash    last number and answer of each kind of request; expires after a day
 //	counters              hash    next_sender, fence, and the accounting that Stats shows
-//	meta                  hash    wire (version), epoch, limits and who set them, pause_claims
+//	meta                  hash    wire (version), epoch, limits and who set them, pause_intake and
+//	                              pause_claims, each with _by and _ms
 //
 // A status is pending, processing, scheduled, completed, dead or corrupt; an absent field means
 // pending, 0 or empty. So
@@ -26,7 +29,11 @@
 //	HSET  {mail}:job:42 payload '…' status pending attempts 0
 //	LPUSH {mail}:pending 42
 //
-// adds a job that is processed like any other.
+// adds a job that is processed like any other, and HSET {mail}:meta pause_claims 1 stops all workers of
+// the queue until the field is deleted.
+//
+// A completed job is deleted, unless its retention_ms asks for its record to be kept: its hash then stays for
+// so long, without the payload, and the ID is taken meanwhile.
 //
 // # Scripts
 //

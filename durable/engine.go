@@ -116,6 +116,9 @@ type Job struct {
 	Delay       time.Duration // not before; from the append on; whole milliseconds
 	MaxAttempts int           // 0: the consumer's choice
 	Timeout     time.Duration // of one run of the handler; 0: the consumer's choice; whole milliseconds
+	// Retention is for how long a record of the job is kept when it is completed, without its payload;
+	// whole milliseconds. 0: it is gone at once. While it is kept, its ID is taken: a duplicate.
+	Retention time.Duration
 }
 
 // Appended is the answer to an append.
@@ -128,6 +131,8 @@ type Appended struct {
 	Gap bool
 	// Backlog is pending plus scheduled, now.
 	Backlog int64
+	// Paused is set while an operator has stopped the intake: then there is room for nothing.
+	Paused bool
 }
 
 // Refusal says why the job at a position was not stored.
@@ -215,7 +220,7 @@ type Verdict byte
 
 // Verdicts.
 const (
-	Done    Verdict = 'D' // completed: the job is gone
+	Done    Verdict = 'D' // completed: the job is gone, or its record kept (Job.Retention)
 	Retry   Verdict = 'R' // failed: again after Delay, or dead when attempts are used up
 	Snooze  Verdict = 'S' // again after Delay, no attempt charged
 	Dead    Verdict = 'X' // failed for good: kept for the operator
@@ -258,8 +263,11 @@ type Stats struct {
 	Processing int64 // claimed
 	Dead       int64
 	Corrupt    int64
+	Completed  int64 // records kept for their retention
 	Consumers  int64 // registered, their lease expired or not
-	Counters   map[string]int64
+	// Intake and Consumption tell whether an operator has paused them.
+	Intake, Consumption Pause
+	Counters            map[string]int64
 }
 
 // Park is how long Await blocks at most, where the store is asked to block.

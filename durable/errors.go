@@ -28,6 +28,15 @@ var (
 	// ErrBadKey: a key of the queue holds a value of another type, or may not be touched;
 	// the message names it. Nothing happened. Matches ErrNotExecuted too.
 	ErrBadKey = &classed{"durable: a key of the queue is unusable", ErrNotExecuted}
+	// ErrPaused: an operator has stopped the intake. It is no engine's error, for an append then
+	// answers Appended.Paused, but that of whoever hands the news on.
+	ErrPaused = errors.New("durable: intake is paused")
+	// ErrNoJob: there is no job with this ID.
+	ErrNoJob = errors.New("durable: no such job")
+	// ErrNoOperator: this engine is not made for operators' calls. Matches ErrNotExecuted too.
+	ErrNoOperator = &classed{"durable: the engine offers no operator calls", ErrNotExecuted}
+	// ErrUnconfirmed: a purge was not confirmed by the queue's name. Matches ErrNotExecuted too.
+	ErrUnconfirmed = &classed{"durable: purge is not confirmed", ErrNotExecuted}
 )
 
 // classed is a sentinel that belongs to a wider class.

@@ -31,13 +31,17 @@ type ListOptions struct {
 	// MaxCorrupt is how many entries that nobody can run are kept for the operator; the
 	// oldest are discarded. Default 1,000.
 	MaxCorrupt int64
+	// MaxCompleted is how many records of completed jobs are kept (Job.Retention); those that would
+	// be forgotten next go first. Default 10,000.
+	MaxCompleted int64
 }
 
 const (
-	defaultMaxBacklog = 100_000
-	defaultMaxCrashes = 5
-	defaultMaxDead    = 10_000
-	defaultMaxCorrupt = 1_000
+	defaultMaxBacklog   = 100_000
+	defaultMaxCrashes   = 5
+	defaultMaxDead      = 10_000
+	defaultMaxCorrupt   = 1_000
+	defaultMaxCompleted = 10_000
 
 	maxNameBytes   = 128
 	maxPrefixBytes = 256
@@ -66,6 +70,7 @@ func (o *ListOptions) validate() error {
 		{"MaxCrashes", int64(o.MaxCrashes)},
 		{"MaxDead", o.MaxDead},
 		{"MaxCorrupt", o.MaxCorrupt},
+		{"MaxCompleted", o.MaxCompleted},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("durable: ListOptions.%s is %d, must not be negative", f.name, f.value)
@@ -93,6 +98,9 @@ func (o ListOptions) withDefaults(name string) ListOptions {
 	}
 	if o.MaxCorrupt == 0 {
 		o.MaxCorrupt = defaultMaxCorrupt
+	}
+	if o.MaxCompleted == 0 {
+		o.MaxCompleted = defaultMaxCompleted
 	}
 	return o
 }
@@ -227,7 +235,7 @@ func millis(d time.Duration) int64 { return max(0, d.Milliseconds()) }
 // up. One call looks at a bounded number of consumers and entries.
 func (l *List) Sweep(ctx context.Context) (Swept, error) {
 	_, answer, err := l.run(ctx, l.redis.commands, listScripts.sweep,
-		l.opts.MaxCrashes, l.opts.MaxDead, l.opts.MaxCorrupt, returnStep, sweepMembers,
+		l.opts.MaxCrashes, l.opts.MaxDead, l.opts.MaxCorrupt, l.opts.MaxCompleted, returnStep, sweepMembers,
 		l.cursor.Load(), l.keys.processingPattern, searchStep, unknownLease)
 	if err != nil {
 		return Swept{}, err
@@ -258,9 +266,11 @@ func (l *List) Stats(ctx context.Context) (Stats, error) {
 		Processing: answer.int(),
 		Dead:       answer.int(),
 		Corrupt:    answer.int(),
+		Completed:  answer.int(),
 		Consumers:  answer.int(),
 		Counters:   make(map[string]int64),
 	}
+	stats.Intake, stats.Consumption = answer.pause(), answer.pause()
 	for len(answer) > 1 {
 		name := answer.text()
 		stats.Counters[name] = answer.int()

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -60,6 +61,7 @@ func (l *List) Inspect(ctx context.Context) (CheckWarnings, error) {
 	if wire := answer.int(); wire > wireVersion {
 		found.problem("the queue is of wire version %d, this library speaks %d: use a newer one", wire, wireVersion)
 	}
+	l.judgeLimits(&found, &answer)
 	found.judgeProbes(probes(l.keys.probe), answer)
 
 	switch err := l.probeAwait(ctx); {
@@ -112,6 +114,31 @@ func (l *List) judgeServer(f *findings, info string) {
 		f.problem("maxmemory-policy is %s: the server deletes jobs when it is full; set noeviction (or AllowEviction)", policy)
 	case strings.HasPrefix(policy, "allkeys-"), strings.HasPrefix(policy, "volatile-"):
 		f.warnings = append(f.warnings, "maxmemory-policy is "+policy+": the server may delete keys when it is full; noeviction is safe")
+	}
+}
+
+// judgeLimits compares the limits with those of whoever has opened the queue last.
+func (l *List) judgeLimits(f *findings, answer *reply) {
+	own := []struct {
+		name  string
+		value int64
+	}{
+		{"MaxBacklog", l.opts.MaxBacklog},
+		{"MaxCrashes", int64(l.opts.MaxCrashes)},
+		{"MaxDead", l.opts.MaxDead},
+		{"MaxCorrupt", l.opts.MaxCorrupt},
+		{"MaxCompleted", l.opts.MaxCompleted},
+	}
+	var theirs [5]string
+	for i := range own {
+		theirs[i] = answer.text()
+	}
+	by, since := answer.text(), answer.time()
+	for i, o := range own {
+		if theirs[i] != "" && theirs[i] != strconv.FormatInt(o.value, 10) {
+			f.warnings = append(f.warnings, fmt.Sprintf("%s is %d here, and %s for %s, which has opened the queue last (%s): everybody should set the same",
+				o.name, o.value, theirs[i], by, since.UTC().Format(time.RFC3339)))
+		}
 	}
 }
 
@@ -210,7 +237,8 @@ var scriptCommands = sync.OnceValue(func() []string {
 	var names []string
 	for _, s := range []*script{
 		listScripts.open, listScripts.append, listScripts.close, listScripts.claim, listScripts.settle,
-		listScripts.renew, listScripts.sweep, listScripts.leave, listScripts.stats,
+		listScripts.renew, listScripts.sweep, listScripts.leave, listScripts.stats, listScripts.lookup, listScripts.jobs,
+		listScripts.dead, listScripts.pause, listScripts.purge,
 	} {
 		for _, m := range call.FindAllStringSubmatch(s.text, -1) {
 			names = append(names, m[1])
@@ -234,6 +262,7 @@ func probes(prefix string) [][]string {
 		"HMGET":         {"HMGET", hash, "f"},
 		"HSET":          {"HSET", hash, "n", "1"},
 		"HSETNX":        {"HSETNX", hash, "n", "1"},
+		"HSTRLEN":       {"HSTRLEN", hash, "f"},
 		"LLEN":          {"LLEN", list},
 		"LPUSH":         {"LPUSH", list, "x"},
 		"LRANGE":        {"LRANGE", list, "0", "0"},
@@ -246,6 +275,7 @@ func probes(prefix string) [][]string {
 		"TYPE":          {"TYPE", hash},
 		"ZADD":          {"ZADD", zset, "0", "x"},
 		"ZCARD":         {"ZCARD", zset},
+		"ZCOUNT":        {"ZCOUNT", zset, "0", "0"},
 		"ZRANGE":        {"ZRANGE", zset, "0", "0"},
 		"ZRANGEBYSCORE": {"ZRANGEBYSCORE", zset, "0", "0"},
 		"ZREM":          {"ZREM", zset, "x"},

@@ -61,8 +61,8 @@ func (c *listConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcome)
 	if n == 0 {
 		return Settled{}, l.misuse("settle", "numbers start at 1")
 	}
-	args := make([]any, 0, 4+6*len(outcomes))
-	args = append(args, c.id, strconv.FormatUint(n, 10), l.opts.MaxDead, len(outcomes))
+	args := make([]any, 0, 5+6*len(outcomes))
+	args = append(args, c.id, strconv.FormatUint(n, 10), l.opts.MaxDead, l.opts.MaxCompleted, len(outcomes))
 	for i := range outcomes {
 		o := &outcomes[i]
 		switch o.Verdict {

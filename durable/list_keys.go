@@ -23,6 +23,7 @@ func newListKeys(prefix string) *listKeys {
 	k.fixed = []string{
 		prefix + "meta", prefix + "counters", k.pending, k.arriving,
 		prefix + "scheduled", prefix + "dead", prefix + "corrupt", prefix + "reasons", prefix + "consumers",
+		prefix + "completed",
 	}
 	return k
 }

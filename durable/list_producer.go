@@ -29,7 +29,7 @@ func (l *List) OpenProducer(ctx context.Context) (Producer, error) {
 // open obtains an identity of a kind.
 func (l *List) open(ctx context.Context, kind string, lease int64) (string, error) {
 	_, answer, err := l.run(ctx, l.redis.commands, listScripts.open,
-		kind, nonce(), lease, l.opts.MaxBacklog, l.opts.MaxDead)
+		kind, nonce(), lease, l.opts.MaxBacklog, l.opts.MaxCrashes, l.opts.MaxDead, l.opts.MaxCorrupt, l.opts.MaxCompleted)
 	if err != nil {
 		return "", err
 	}
@@ -39,7 +39,7 @@ func (l *List) open(ctx context.Context, kind string, lease int64) (string, erro
 func (p *listProducer) ID() string { return p.id }
 
 // jobWords is how many words describe one job of an append.
-const jobWords = 7
+const jobWords = 8
 
 func (p *listProducer) Append(ctx context.Context, n uint64, jobs []*Job) (Appended, error) {
 	l := p.list
@@ -49,7 +49,8 @@ func (p *listProducer) Append(ctx context.Context, n uint64, jobs []*Job) (Appen
 	args := make([]any, 0, 4+jobWords*len(jobs))
 	args = append(args, p.id, strconv.FormatUint(n, 10), l.opts.MaxBacklog, len(jobs))
 	for _, j := range jobs {
-		args = append(args, j.ID, j.Kind, j.Payload, j.Headers, millis(j.Delay), max(0, j.MaxAttempts), millis(j.Timeout))
+		args = append(args, j.ID, j.Kind, j.Payload, j.Headers, millis(j.Delay), max(0, j.MaxAttempts),
+			millis(j.Timeout), millis(j.Retention))
 	}
 	_, answer, err := l.run(ctx, l.redis.commands, listScripts.append, args...)
 	if err != nil {

@@ -88,6 +88,7 @@ func (r *reply) appended() (Appended, error) {
 	a.Refused = refused
 	a.Gap = r.int() == 1
 	a.Backlog = r.int()
+	a.Paused = r.int() == 1
 	return a, nil
 }
 

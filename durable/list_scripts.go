@@ -3,6 +3,7 @@ package durable
 // listScripts are the scripts of the list engine; lua/list_<verb>.lua says what each does.
 var listScripts = struct {
 	open, append, close, claim, settle, renew, sweep, leave, stats, probe *script
+	lookup, jobs, dead, pause, purge                                      *script
 }{
 	open:   loadScript("list_open"),
 	append: loadScript("list_append"),
@@ -14,6 +15,11 @@ var listScripts = struct {
 	leave:  loadScript("list_leave"),
 	stats:  loadScript("list_stats"),
 	probe:  inFull(loadScript("list_probe")),
+	lookup: loadScript("list_lookup"),
+	jobs:   loadScript("list_jobs"),
+	dead:   loadScript("list_dead"),
+	pause:  loadScript("list_pause"),
+	purge:  loadScript("list_purge"),
 }
 
 // inFull makes a script one that is never sent by its hash.

@@ -13,7 +13,7 @@ import (
 func TestListConformance(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Addr(t)
-	durabletest.Run(t, func(t testing.TB, limits durabletest.Limits) func() durable.Engine {
+	open := func(t testing.TB, limits durabletest.Limits) func() durable.Engine {
 		name := redistest.Name(t)
 		return func() durable.Engine {
 			rdb := redis.NewClient(&redis.Options{Addr: addr})
@@ -24,7 +24,10 @@ func TestListConformance(t *testing.T) {
 			}
 			return store.List(name, &durable.ListOptions{
 				MaxBacklog: limits.MaxBacklog, MaxCrashes: limits.MaxCrashes, MaxDead: limits.MaxDead,
+				MaxCompleted: limits.MaxCompleted,
 			})
 		}
-	}, nil)
+	}
+	durabletest.Run(t, open, nil)
+	durabletest.RunOperator(t, open, nil)
 }

@@ -17,6 +17,9 @@ type MemoryOptions struct {
 	MaxBacklog int64  // pending plus scheduled, beyond which nothing is appended; default 100,000
 	MaxCrashes int    // claims that may end with their consumer before a job is dead; default 5
 	MaxDead    int64  // dead letters kept, the oldest go first; default 10,000
+	// MaxCompleted is how many records of completed jobs are kept (Job.Retention); those that would be
+	// forgotten next go first; default 10,000.
+	MaxCompleted int64
 }
 
 const (
@@ -55,6 +58,8 @@ type Memory struct {
 	pending   ring[*memoryJob]
 	scheduled schedule
 	dead      ring[*memoryJob] // oldest at the head
+	completed schedule         // by when they are forgotten; some may be over their time
+	pauses    [2]Pause         // of intake, of consumption
 	held      int64            // claims of all members
 	fence     int64
 	counters  memoryCounters
@@ -64,6 +69,7 @@ type Memory struct {
 type memoryCounters struct {
 	appended, duplicate, claimed, completed, retried, snoozed, released int64
 	returned, crashed, dead, trimmed, deferred                          int64
+	redriven, discarded, purged, completedTrimmed                       int64
 }
 
 // NewMemory makes an empty queue. Nil means the defaults. Bad options are told by Info
@@ -92,6 +98,9 @@ func NewMemory(opts *MemoryOptions) *Memory {
 	if o.MaxDead == 0 {
 		o.MaxDead = defaultMaxDead
 	}
+	if o.MaxCompleted == 0 {
+		o.MaxCompleted = defaultMaxCompleted
+	}
 	return m
 }
 
@@ -103,6 +112,7 @@ func (o *MemoryOptions) validate() error {
 		{"MaxBacklog", o.MaxBacklog},
 		{"MaxCrashes", int64(o.MaxCrashes)},
 		{"MaxDead", o.MaxDead},
+		{"MaxCompleted", o.MaxCompleted},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("durable: MemoryOptions.%s is %d, must not be negative", f.name, f.value)
@@ -282,6 +292,7 @@ func (m *Memory) Sweep(ctx context.Context) (Swept, error) {
 		}
 	}
 	swept.Trimmed = m.trim()
+	m.forget(now)
 	return swept, nil
 }
 
@@ -305,13 +316,16 @@ func (m *Memory) Stats(ctx context.Context) (Stats, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forget(time.Now())
 	c := &m.counters
 	return Stats{
 		Pending:    int64(m.pending.len()),
 		Scheduled:  int64(m.scheduled.len()),
 		Processing: m.held,
 		Dead:       int64(m.dead.len()),
+		Completed:  int64(m.completed.len()),
 		Consumers:  int64(len(m.members)),
+		Intake:     m.pauses[0], Consumption: m.pauses[1],
 		Counters: map[string]int64{
 			"appended":  c.appended,
 			"duplicate": c.duplicate,
@@ -325,6 +339,11 @@ func (m *Memory) Stats(ctx context.Context) (Stats, error) {
 			"dead":      c.dead,
 			"trimmed":   c.trimmed,
 			"deferred":  c.deferred,
+			"redriven":  c.redriven,
+			"discarded": c.discarded,
+			"purged":    c.purged,
+
+			"completed_trimmed": c.completedTrimmed,
 		},
 	}, nil
 }

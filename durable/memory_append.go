@@ -43,6 +43,7 @@ func (p *memoryProducer) Append(ctx context.Context, n uint64, jobs []*Job) (App
 // store appends the prefix of jobs for which there is room.
 func (m *Memory) store(jobs []*Job) Appended {
 	now := time.Now()
+	m.forget(now)
 	var a Appended
 	for pos, job := range jobs {
 		if code := m.refuses(job.ID); code != 0 {
@@ -51,7 +52,7 @@ func (m *Memory) store(jobs []*Job) Appended {
 			m.counters.duplicate++
 			continue
 		}
-		if m.backlog() >= m.opts.MaxBacklog {
+		if m.pauses[0].Active || m.backlog() >= m.opts.MaxBacklog {
 			break
 		}
 		j := newMemoryJob(job)
@@ -83,6 +84,7 @@ func (m *Memory) appended(answer *Appended) Appended {
 	a := *answer
 	a.Refused = slices.Clone(a.Refused)
 	a.Backlog = m.backlog()
+	a.Paused = m.pauses[0].Active
 	return a
 }
 

@@ -117,6 +117,9 @@ func (m *Memory) claimedAgain(c *memoryMember, status ClaimStatus, now time.Time
 }
 
 func (m *Memory) claim(c *memoryMember, r *ClaimRequest, now time.Time) Claimed {
+	if m.pauses[1].Active {
+		return Claimed{Status: ClaimPaused, NextDue: m.nextDue(now)}
+	}
 	if len(c.held) > r.Held && r.Named == nil {
 		return Claimed{Status: ClaimReconcile, NextDue: m.nextDue(now)}
 	}
@@ -189,6 +192,7 @@ func (m *Memory) promote(now time.Time) {
 func (m *Memory) give(c *memoryMember, j *memoryJob, token string, now time.Time) {
 	m.fence = max(m.fence+1, now.UnixMilli())
 	j.token, j.owner, j.fence = token, c, m.fence
+	j.state, j.since = StateProcessing, now
 	j.deliveries++
 	c.held[j.id] = j
 	if j.crashes > 0 {

@@ -10,6 +10,7 @@ import (
 func TestMemoryKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	durabletest.Run(t, openMemory, &durabletest.Options{Bubble: true})
+	durabletest.RunOperator(t, openMemory, &durabletest.Options{Bubble: true})
 }
 
 func openMemory(_ testing.TB, limits durabletest.Limits) func() durable.Engine {
@@ -17,6 +18,8 @@ func openMemory(_ testing.TB, limits durabletest.Limits) func() durable.Engine {
 		MaxBacklog: limits.MaxBacklog,
 		MaxCrashes: limits.MaxCrashes,
 		MaxDead:    limits.MaxDead,
+
+		MaxCompleted: limits.MaxCompleted,
 	})
 	return func() durable.Engine { return m }
 }

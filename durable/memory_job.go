@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// memoryJob is a job wherever it is: exactly one of pending, scheduled, held, dead.
+// memoryJob is a job wherever it is: exactly one of pending, scheduled, held, dead, completed.
 type memoryJob struct {
 	id, kind         string
 	payload, headers []byte
 	maxAttempts      int
 	timeout          time.Duration
+	retention        time.Duration
 
 	attempts, crashes, deliveries int
 
@@ -20,6 +21,12 @@ type memoryJob struct {
 	due    time.Time     // while scheduled
 	order  uint64        // among those due at the same time
 	reason string        // of the last failure
+
+	state State
+	since time.Time // claimed, died or completed
+	size  int64     // of the payload
+
+	consumer, completedBy string // who has completed it, under which token
 }
 
 func newMemoryJob(j *Job) *memoryJob {
@@ -30,6 +37,8 @@ func newMemoryJob(j *Job) *memoryJob {
 		headers:     bytes.Clone(j.Headers),
 		maxAttempts: j.MaxAttempts,
 		timeout:     j.Timeout,
+		retention:   j.Retention.Truncate(millisecond),
+		size:        int64(len(j.Payload)),
 	}
 }
 
@@ -53,18 +62,21 @@ func (j *memoryJob) claim() *Claim {
 
 // last makes a job the last of the queue.
 func (m *Memory) last(j *memoryJob) {
+	j.state, j.since = StatePending, time.Time{}
 	m.pending.pushTail(j)
 	m.rouse()
 }
 
 // first makes a job the next of the queue.
 func (m *Memory) first(j *memoryJob) {
+	j.state, j.since = StatePending, time.Time{}
 	m.pending.pushHead(j)
 	m.rouse()
 }
 
 // later puts a job where it is not claimed before due.
 func (m *Memory) later(j *memoryJob, due time.Time) {
+	j.state, j.since = StateScheduled, time.Time{}
 	if m.scheduled.push(j, due) {
 		m.rouse()
 	}
@@ -73,6 +85,7 @@ func (m *Memory) later(j *memoryJob, due time.Time) {
 // bury makes a job a dead letter; the caller trims.
 func (m *Memory) bury(j *memoryJob, reason string) {
 	j.reason = reason
+	j.state, j.since = StateDead, time.Now()
 	m.counters.dead++
 	m.dead.pushTail(j)
 }

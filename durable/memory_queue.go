@@ -38,6 +38,24 @@ func (r *ring[T]) popHead() T {
 	return v
 }
 
+// all lists what is in the queue, head first.
+func (r *ring[T]) all() []T {
+	all := make([]T, r.n)
+	for i := range all {
+		all[i] = r.buf[r.at(i)]
+	}
+	return all
+}
+
+// filter keeps that of which keep says so; it is asked from the head on.
+func (r *ring[T]) filter(keep func(i int, v T) bool) {
+	for i := range r.n {
+		if v := r.popHead(); keep(i, v) {
+			r.pushTail(v)
+		}
+	}
+}
+
 // resize leaves room for one more and no more than three quarters empty.
 func (r *ring[T]) resize() {
 	size := len(r.buf)

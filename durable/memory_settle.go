@@ -57,14 +57,18 @@ func (m *Memory) settle(o *Outcome, now time.Time) Code {
 	if j == nil {
 		return CodeGone
 	}
+	if j.state == StateCompleted && o.Verdict == Done && j.completedBy == o.Token {
+		return CodeOK // as recorded already
+	}
 	if j.token == "" || j.token != o.Token {
 		return CodeStale
 	}
+	consumer, token := j.owner.id, j.token
 	m.take(j.owner, j)
 	switch o.Verdict {
 	case Done:
 		m.counters.completed++
-		delete(m.jobs, j.id)
+		m.complete(j, consumer, token, now)
 	case Retry:
 		j.attempts++
 		if j.attempts >= o.MaxAttempts {

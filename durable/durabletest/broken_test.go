@@ -42,7 +42,33 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 			func(m *durable.Memory) durable.Engine { return &forgetful{m} },
 			[]string{
 				"a repeated append gets the first answer",
+				"an append answered before a pause keeps its answer",
 				"an append sent twice is stored once",
+			},
+		},
+		{
+			"redrive of whatever there is",
+			func(m *durable.Memory) durable.Engine { return &reviver{m} },
+			[]string{
+				"what is not dead is left alone",
+			},
+		},
+		{
+			"pause that does not last",
+			func(m *durable.Memory) durable.Engine { return &restless{m} },
+			[]string{
+				"a pause lasts, and tells who and when",
+				"a wait that a pause overtakes loses nothing",
+				"paused consumption claims nothing, and intake and settling go on",
+				"paused intake takes nothing and says so, and consumption goes on",
+			},
+		},
+		{
+			"purge of claims",
+			func(m *durable.Memory) durable.Engine { return &ruthless{m} },
+			[]string{
+				"a purge deletes all but claims, and counts",
+				"a purge deletes the states it names and no others",
 			},
 		},
 		{

@@ -12,7 +12,8 @@ import (
 // Op is an operation of an engine, a producer or a consumer.
 type Op uint8
 
-// Operations. Info and Engine.Close are not among them: they ask nothing of the store.
+// Operations. Info and Engine.Close are not among them: they ask nothing of the store. Inspect counts
+// as a check.
 const (
 	OpCheck Op = iota + 1
 	OpOpenProducer
@@ -26,6 +27,13 @@ const (
 	OpSettle
 	OpRenew
 	OpLeave
+	OpLookup
+	OpJobs
+	OpRedrive
+	OpDiscard
+	OpPause
+	OpResume
+	OpPurge
 
 	ops // one more than the last
 )
@@ -34,6 +42,7 @@ func (op Op) String() string {
 	names := [ops]string{
 		"none", "check", "open producer", "open consumer", "sweep", "stats", "append",
 		"close producer", "claim", "await", "settle", "renew", "leave",
+		"lookup", "jobs", "redrive", "discard", "pause", "resume", "purge",
 	}
 	if op >= ops {
 		return "unknown"

@@ -72,5 +72,7 @@ func openMemory(limits durabletest.Limits) *durable.Memory {
 		MaxBacklog: limits.MaxBacklog,
 		MaxCrashes: limits.MaxCrashes,
 		MaxDead:    limits.MaxDead,
+
+		MaxCompleted: limits.MaxCompleted,
 	})
 }

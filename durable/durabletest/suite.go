@@ -14,6 +14,8 @@ type Limits struct {
 	MaxBacklog int64
 	MaxCrashes int
 	MaxDead    int64
+	// MaxCompleted is for RunOperator.
+	MaxCompleted int64
 }
 
 // Open makes a queue for one subtest, empty, with these limits, and shared with nobody.
@@ -34,10 +36,22 @@ type Options struct {
 // each, named after it. Nil options mean the defaults. None is skipped.
 func Run(t *testing.T, open Open, opts *Options) {
 	t.Helper()
+	runAll(t, promises(), open, opts)
+}
+
+// RunOperator checks every promise of the contract in durable.Operator, as Run does: for engines that have
+// it. What Open returns must be one.
+func RunOperator(t *testing.T, open Open, opts *Options) {
+	t.Helper()
+	runAll(t, operatorPromises(), open, opts)
+}
+
+func runAll(t *testing.T, promises []promise, open Open, opts *Options) {
+	t.Helper()
 	if opts == nil {
 		opts = &Options{}
 	}
-	for _, p := range promises() {
+	for _, p := range promises {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			if opts.Bubble {
@@ -73,5 +87,16 @@ func promises() []promise {
 		tokenPromises(),
 		leasePromises(),
 		crashPromises(),
+	)
+}
+
+func operatorPromises() []promise {
+	return slices.Concat(
+		lookupPromises(),
+		retentionPromises(),
+		pagePromises(),
+		deadPromises(),
+		pausePromises(),
+		purgePromises(),
 	)
 }

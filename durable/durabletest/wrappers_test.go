@@ -16,10 +16,12 @@ func TestWrappersKeepTheContract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			durabletest.Run(t, func(_ testing.TB, limits durabletest.Limits) func() durable.Engine {
+			open := func(_ testing.TB, limits durabletest.Limits) func() durable.Engine {
 				m := openMemory(limits)
 				return func() durable.Engine { return wrap(m) }
-			}, &durabletest.Options{Bubble: true})
+			}
+			durabletest.Run(t, open, &durabletest.Options{Bubble: true})
+			durabletest.RunOperator(t, open, &durabletest.Options{Bubble: true})
 		})
 	}
 }

@@ -3,16 +3,19 @@
 ARGV  id, n          see list_sender
       max_backlog    bound of pending, arriving and scheduled together
       count          then for each job: id kind payload headers delay (ms) max_attempts timeout (ms)
-Returns OK taken refused gap backlog
+                     retention (ms)
+Returns OK taken refused gap backlog paused
         refused is a list of <position>D (duplicate), K (its key is not a job), I (bad ID), each
-        ended by a comma; positions count from 0.
+        ended by a comma; positions count from 0. paused is 1 while an operator has stopped the
+        intake: then there is no room for anybody.
         UNKNOWN, OLD.
 Called by producer.Append.
 ]]
 --#include list_base
 --#include list_sender
 local max_backlog, jobs = tonumber(arg()), tonumber(arg())
-local words = 7 -- of one job
+local words = 8 -- of one job
+local stopped = paused('intake') and 1 or 0
 
 local kind, last, answer_taken, answer_refused = unpack(redis.call('HMGET', sender,
   'kind', 'append', 'append_taken', 'append_refused'))
@@ -21,7 +24,7 @@ last = whole(last) or 0
 if number < last then return {'OLD'} end
 local backlog = redis.call('LLEN', pending) + redis.call('LLEN', arriving) + redis.call('ZCARD', scheduled)
 if number == last then
-  return {'OK', answer_taken or '0', answer_refused or '', 0, backlog}
+  return {'OK', answer_taken or '0', answer_refused or '', 0, backlog, stopped}
 end
 
 -- Decide first, write afterwards: what is already stored under this very position is the
@@ -36,10 +39,11 @@ for from = 0, jobs - 1, 1000 do
   end
   fresh = fresh and redis.call('EXISTS', unpack(keys)) == 0
 end
+if stopped == 1 then room = 0 end
 local taken, stored, refused, seen = 0, 0, {}, {}
 local entries, due, hashes = {}, {}, {}
 for i = 0, jobs - 1 do
-  local job_id, job_kind, payload, headers, delay, attempts, timeout = args(words)
+  local job_id, job_kind, payload, headers, delay, attempts, timeout, retention = args(words)
   local job, position_of = prefix .. 'job:' .. job_id, id .. ':' .. n .. ':' .. i
   local code
   if job_id == '' or #job_id > max_id then
@@ -63,6 +67,7 @@ for i = 0, jobs - 1 do
     if headers ~= '' then fields[#fields + 1] = 'headers' fields[#fields + 1] = headers end
     if attempts ~= '0' then fields[#fields + 1] = 'max_attempts' fields[#fields + 1] = attempts end
     if timeout ~= '0' then fields[#fields + 1] = 'timeout_ms' fields[#fields + 1] = timeout end
+    if retention ~= '0' then fields[#fields + 1] = 'retention_ms' fields[#fields + 1] = retention end
     if delay == '0' then
       entries[#entries + 1] = job_id
     else
@@ -93,4 +98,4 @@ redis.call('HSET', sender, 'append', n, 'append_taken', taken, 'append_refused',
 redis.call('PEXPIRE', sender, T_rec)
 count('appended', stored)
 count('duplicate', #refused)
-return {'OK', taken, refusals, number > last + 1 and 1 or 0, backlog + stored}
+return {'OK', taken, refusals, number > last + 1 and 1 or 0, backlog + stored, stopped}

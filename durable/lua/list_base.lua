@@ -7,15 +7,15 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       prefix       of every key of the queue
       wire         the newest wire version this client speaks
       then what the script's own header says
-Gives T_rec, max_id, now (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks, and
-count().
+Gives T_rec, max_id, now (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks,
+paused() and count().
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
 ]]
-local meta, counters, pending, arriving, scheduled, dead, corrupt, reasons, consumers =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local types = {'hash', 'hash', 'list', 'list', 'zset', 'zset', 'zset', 'hash', 'zset'}
+local meta, counters, pending, arriving, scheduled, dead, corrupt, reasons, consumers, completed =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local types = {'hash', 'hash', 'list', 'list', 'zset', 'zset', 'zset', 'hash', 'zset', 'zset'}
 local prefix, wire = ARGV[2], tonumber(ARGV[3])
 
 local T_rec = 24 * 3600 * 1000 -- ms; the life of a sender's record after its last request, longer
@@ -64,6 +64,13 @@ local function whole(field)
   if not field or field == '' or field == '0' then return 0 end
   if #field <= 15 and string.find(field, '^%d+$') then return tonumber(field) end
   return nil
+end
+
+-- paused tells whether an operator has stopped 'intake' or 'claims'. HSET meta pause_claims 1, by
+-- hand, is such a stop too.
+local function paused(what)
+  local set = redis.call('HGET', meta, 'pause_' .. what)
+  return set and set ~= '' and set ~= '0'
 end
 
 -- count adds to the accounting. A counter that somebody has spoilt stays as it is.

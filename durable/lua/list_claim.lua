@@ -94,8 +94,7 @@ local function remember(status)
   return answer(status)
 end
 
-local paused = redis.call('HGET', meta, 'pause_claims')
-if paused and paused ~= '' and paused ~= '0' then
+if paused('claims') then
   return remember('P')
 end
 

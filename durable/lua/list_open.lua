@@ -4,13 +4,15 @@ consumer also gets its place in the registry, in the same script.
 ARGV  kind         producer or consumer
       nonce        of the client: defeats a next_sender that went back after lost writes
       lease        ms, for a consumer
-      max_backlog, max_dead   the limits of whoever opens, noted for operators
+      max_backlog, max_crashes, max_dead, max_corrupt, max_completed
+                   the limits of whoever opens, noted so that others see where theirs differ
 Returns OK identity.
 A producer is refused when Redis is full; a consumer is not, for it has to drain it.
 Called by List.OpenProducer and List.OpenConsumer.
 ]]
 --#include list_base
-local kind, nonce, lease, max_backlog, max_dead = arg(), arg(), arg(), arg(), arg()
+local kind, nonce, lease = args(3)
+local max_backlog, max_crashes, max_dead, max_corrupt, max_completed = args(5)
 
 local next_sender = (whole(redis.call('HGET', counters, 'next_sender')) or 0) + 1
 local id = next_sender .. '-' .. nonce
@@ -25,6 +27,7 @@ redis.call('HSET', counters, 'next_sender', next_sender)
 redis.call('HSET', sender, 'kind', kind, 'lease', lease)
 redis.call('PEXPIRE', sender, T_rec)
 redis.call('HSETNX', meta, 'epoch', now)
-redis.call('HSET', meta, 'wire', wire, 'max_backlog', max_backlog, 'max_dead', max_dead, 'limits_by', id)
+redis.call('HSET', meta, 'wire', wire, 'max_backlog', max_backlog, 'max_crashes', max_crashes, 'max_dead', max_dead,
+  'max_corrupt', max_corrupt, 'max_completed', max_completed, 'limits_by', id, 'limits_ms', now)
 if kind == 'consumer' then redis.call('ZADD', consumers, now + lease, id) end
 return {'OK', id}

@@ -3,6 +3,7 @@ sender's record, not a lease.
 
 ARGV  id, n         see list_sender
       max_dead      dead letters kept
+      max_completed records of completed jobs kept
       count         then for each outcome: id token verdict delay (ms) max_attempts reason
                     verdict: D done, R retry, S snooze, X dead, L release
 Returns OK codes trimmed gap
@@ -11,13 +12,16 @@ Returns OK codes trimmed gap
         UNKNOWN, OLD.
 Called by consumer.Settle.
 
+A completed job whose own retention_ms is more than 0 keeps its hash for so long, without the payload.
+
 The hash goes before the entry only where a job ends; everything else has its destination
 first and its entry removed last.
 ]]
 --#include list_base
 --#include list_sender
 --#include list_bury
-local max_dead, outcomes = tonumber(arg()), tonumber(arg())
+--#include list_retain
+local max_dead, max_completed, outcomes = tonumber(arg()), tonumber(arg()), tonumber(arg())
 local processing = prefix .. 'processing:' .. id
 do
   local bad = mistyped(processing, 'list')
@@ -36,7 +40,7 @@ end
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 
 local codes, over, gone, released, ended = {}, {}, {}, {}, {}
-local completed, retried, snoozed = 0, 0, 0
+local done, retained, retried, snoozed = 0, 0, 0, 0
 
 local function later(job_id, delay, ...)
   redis.call('ZADD', scheduled, now + delay, job_id)
@@ -45,8 +49,12 @@ end
 
 local function settle(job_id, token, verdict, delay, max_attempts, reason)
   local job = prefix .. 'job:' .. job_id
-  local holds = redis.pcall('HGET', job, 'claim_token')
-  if ended[job_id] or type(holds) == 'table' or (not holds and redis.call('EXISTS', job) == 0) then
+  local fields = redis.pcall('HMGET', job, 'claim_token', 'retention_ms', 'status', 'completed_by')
+  local holds = fields[1]
+  -- What a script that stopped half-way has recorded as completed is completed by this one.
+  local again = verdict == 'D' and fields[3] == 'completed' and fields[4] == token
+  if again then holds = token end
+  if ended[job_id] or fields.err or (not holds and redis.call('EXISTS', job) == 0) then
     gone[#gone + 1] = job_id
     return 'G'
   end
@@ -54,9 +62,15 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
 
   local code = 'O'
   if verdict == 'D' then
-    over[#over + 1] = job
+    local retention = whole(fields[2]) or 0
+    if retention > 0 then
+      retain(job_id, token, retention)
+      retained = retained + 1
+    else
+      over[#over + 1] = job
+    end
     ended[job_id] = true
-    completed = completed + 1
+    if not again then done = done + 1 end
   elseif verdict == 'R' then
     local attempts = (whole(redis.call('HGET', job, 'attempts')) or 0) + 1
     if attempts >= tonumber(max_attempts) then
@@ -128,9 +142,10 @@ else
 end
 
 local trimmed = trim_dead(max_dead)
+if retained > 0 then trim_completed(max_completed) end
 local answer = table.concat(codes)
 redis.call('HSET', sender, 'settle', n, 'settle_codes', answer, 'settle_trimmed', trimmed)
-count('completed', completed)
+count('completed', done)
 count('retried', retried)
 count('snoozed', snoozed)
 count('released', #released)

@@ -1,7 +1,8 @@
 --[[ list_stats: sizes and counters of one instant. Writes nothing.
 
 ARGV  members    consumers whose claims are counted
-Returns OK pending scheduled processing dead corrupt consumers, then counter value …
+Returns OK pending scheduled processing dead corrupt completed consumers, then for intake and claims
+        1 (paused) or 0, by whom, since when (ms), then counter value …
 Called by List.Stats.
 ]]
 --#include list_base
@@ -12,7 +13,15 @@ for _, c in ipairs(redis.call('ZRANGE', consumers, 0, members - 1)) do
   if type(held) == 'number' then processing = processing + held end
 end
 local reply = {'OK', redis.call('LLEN', pending) + redis.call('LLEN', arriving), redis.call('ZCARD', scheduled),
-  processing, redis.call('ZCARD', dead), redis.call('ZCARD', corrupt), redis.call('ZCARD', consumers)}
+  processing, redis.call('ZCARD', dead), redis.call('ZCARD', corrupt),
+  redis.call('ZCOUNT', completed, '(' .. now, '+inf'), redis.call('ZCARD', consumers)}
+for _, what in ipairs({'intake', 'claims'}) do
+  local by, since = unpack(redis.call('HMGET', meta, 'pause_' .. what .. '_by', 'pause_' .. what .. '_ms'))
+  local stopped = paused(what)
+  reply[#reply + 1] = stopped and 1 or 0
+  reply[#reply + 1] = stopped and by or ''
+  reply[#reply + 1] = stopped and whole(since) or 0
+end
 for _, value in ipairs(redis.call('HGETALL', counters)) do
   reply[#reply + 1] = value
 end

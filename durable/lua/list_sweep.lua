@@ -1,7 +1,7 @@
 --[[ list_sweep: returns what consumers without a lease still hold, a bounded step at a time.
 Anybody runs it at any time; it trusts nothing but what it reads itself.
 
-ARGV  max_crashes, max_dead, max_corrupt
+ARGV  max_crashes, max_dead, max_corrupt, max_completed
       budget     entries looked at
       members    consumers looked at
       cursor     where the search for unregistered lists goes on; 0 at first
@@ -18,7 +18,8 @@ not the lease ends and the list is swept as any other.
 --#include list_base
 --#include list_bury
 --#include list_give_back
-local max_crashes, max_dead, max_corrupt = tonumber(arg()), tonumber(arg()), tonumber(arg())
+--#include list_retain
+local max_crashes, max_dead, max_corrupt, max_completed = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local budget, members = tonumber(arg()), tonumber(arg())
 local cursor, pattern, found, lease = arg(), arg(), arg(), tonumber(arg())
 
@@ -78,6 +79,7 @@ for i, c in ipairs(lost) do
   end
 end
 local trimmed = trim_dead(max_dead)
+trim_completed(max_completed)
 
 local registered = 0
 local keys
