@@ -14,7 +14,7 @@ import (
 // field means its default; negative values are refused by name.
 type RedisOptions struct {
 	// Timeout bounds one exchange, the wait for a connection included, for calls whose
-	// context has no earlier deadline; default 5 s.
+	// context has no earlier deadline; default 15 s.
 	Timeout time.Duration
 	// DialTimeout bounds the making of one connection; default 2 s.
 	DialTimeout time.Duration
@@ -27,7 +27,7 @@ type RedisOptions struct {
 }
 
 const (
-	defaultTimeout     = 5 * time.Second
+	defaultTimeout     = 15 * time.Second
 	defaultDialTimeout = 2 * time.Second
 )
 
