@@ -60,7 +60,7 @@ func ExamplePool_Shutdown() {
 	_, err = pool.TrySubmit(func(context.Context) error { fmt.Println("done by its owner"); return nil })
 	fmt.Println(err)
 
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	report, err := pool.Shutdown(ctx)
 	fmt.Println(len(report.Returned), "handed back,", err)
