@@ -162,6 +162,9 @@ func TestPoolShutdown(t *testing.T) {
 				if report, err := p.Shutdown(over); err != nil || len(report.Returned) != 0 {
 					t.Errorf("%d idle workers: %v, %v", before, report, err)
 				}
+				if s := p.Stats(); s.Started != 0 {
+					t.Errorf("%d idle workers: not all have ended: %+v", before, s)
+				}
 			}
 		})
 	})
