@@ -39,6 +39,9 @@
 #ifndef GIVEUP
 #define GIVEUP 0    /* T_doubt: a batch in doubt is asked about no more */
 #endif
+#ifndef PAUSE
+#define PAUSE 0     /* an operator stops the intake, and lets it go on */
+#endif
 #ifndef CUT
 #define CUT 0       /* the script ends in the middle */
 #endif
@@ -101,7 +104,8 @@ bit  dirty;                      /* a script ended in the middle: an append aske
 #define G_CLOSE 2
 byte gk[NG], gi[NG], gn[NG], gq[NG], gb[NG], gl[NG];
 
-byte f_lost = LOST, f_late = LATE, f_expire = EXPIRE, f_crash = CRASH, f_shut = SHUT, f_giveup = GIVEUP, f_cut = CUT;
+byte f_lost = LOST, f_late = LATE, f_expire = EXPIRE, f_crash = CRASH, f_shut = SHUT, f_giveup = GIVEUP, f_cut = CUT, f_pause = PAUSE;
+bit stopped;                    /* meta: pause_intake */
 
 hidden byte ans, atk, arf, x, y, how, w, cut, room, seen, fresh, z;
 hidden byte halted;
@@ -157,6 +161,7 @@ inline append(s, nn, q, b, l) {
 #endif
 	:: else ->
 		room = MAXB - (BACKLOG > MAXB -> MAXB : BACKLOG);
+		if :: stopped -> room = 0 :: else fi;
 		seen = 0; fresh = 0;
 		/* decide first */
 		for (x : 0 .. l-1) {
@@ -263,7 +268,7 @@ inline ended(q) { phase[q] = END; cid[q] = 0; n[q] = 0; base[q] = B; size[q] = 0
 #define COMPOSE if :: doubt[_pid] :: !doubt[_pid] -> size[_pid] = B-base[_pid] :: !doubt[_pid] && B-base[_pid] > 1 -> size[_pid] = 1 fi
 
 /* FITS: an append would take something. */
-#define FITS(q) (BACKLOG < MAXB || ex[ID(q,base[q])])
+#define FITS(q) (BACKLOG < MAXB && !stopped || ex[ID(q,base[q])])
 
 active [NP] proctype Producer() {
 #define q (_pid)
@@ -394,6 +399,16 @@ active [NG] proctype Late() {
 	:: atomic { gk[g] != 0 -> d_step { printf("the copy never arrives\n"); clear_copy(g) } }
 	od
 #undef g
+}
+#endif
+
+#if PAUSE > 0
+/* script: list_pause.lua */
+active proctype Operator() {
+	do
+	:: atomic { f_pause > 0 && !stopped -> f_pause--; stopped = 1; printf("intake stopped\n") }
+	:: atomic { stopped -> stopped = 0; printf("intake goes on\n") }
+	od
 }
 #endif
 

@@ -7,7 +7,8 @@
  * that ends without all jobs completed or dead is one in which something is stuck.
  *
  * A comment `script:` names what a step executes; scripts.sum notes what the model was read against.
- * outside: list_probe.lua, list_stats.lua, which change nothing.
+ * outside: list_probe.lua, list_stats.lua, list_jobs.lua, list_lookup.lua, list_record.lua and
+ * outside: list_filter.lua, which change nothing.
  */
 
 /* How often each thing may happen in one run. */
@@ -56,6 +57,12 @@
 #ifndef PUSH
 #define PUSH 0      /* a foreign producer pushes an ID that is there already */
 #endif
+#ifndef PURGE
+#define PURGE 0     /* an operator purges an ID from wherever it is */
+#endif
+#ifndef REDRIVE
+#define REDRIVE 0   /* an operator sends a dead job back, or discards it */
+#endif
 #ifndef ZREM
 #define ZREM 0      /* somebody deletes a registry entry */
 #endif
@@ -79,7 +86,7 @@
 
 byte f_lost = LOST, f_late = LATE, f_crash = CRASH, f_freeze = FREEZE, f_fence = FENCE,
 	f_clock = CLOCK, f_fail = FAIL, f_release = RELEASE, f_other = OTHER, f_discard = DISCARD, f_shut = SHUT,
-	f_pause = PAUSE, f_del = DEL, f_reuse = REUSE, f_push = PUSH, f_zrem = ZREM,
+	f_pause = PAUSE, f_del = DEL, f_reuse = REUSE, f_push = PUSH, f_purge = PURGE, f_redrive = REDRIVE, f_zrem = ZREM,
 	f_expire = EXPIRE, f_giveup = GIVEUP, f_cut = CUT, f_defer = DEFER;
 bit unregistered;   /* somebody has deleted a registry entry */
 bit meddled;        /* somebody has deleted a job */
@@ -160,6 +167,8 @@ hidden byte how, k, z;
 #else
 #define MAY_BE_DUE(j) (cra[j] == 0 || f_defer > 0 || !HOLDS_SUSPECT(cid[0]) || !HOLDS_SUSPECT(cid[1]))
 #endif
+#define HELD_ENTRY(j) (HELD_IN(1,j) || HELD_IN(2,j) || HELD_IN(NI,j))
+#define HELD_IN(i,j) (score[i] != ABSENT && P(i,j) > 0)
 #if NG == 1
 #define WIRE (gk[0] == 0)
 #define PUTLATE(kind,i,n,a,b,c,g) gk[0] = kind; gi[0] = i; gn[0] = n; ga[0] = a; gb[0] = b; gc[0] = c; gg[0] = g
@@ -498,13 +507,59 @@ active [NJ] proctype Job() {
 	:: atomic { sched[j] && !due[j] && MAY_BE_DUE(j) -> d_step { due[j] = 1; printf("%d is due\n", j) } }
 #if DEL > 0
 	:: atomic { f_del > 0 && ex[j] -> d_step {
-		f_del--; meddled = 1; ex[j] = 0; st[j] = 0; UNTOKEN(j); att[j] = 0; cra[j] = 0; failed[j] = 0; gcur[j] = 0; dead[j] = 0;
+		f_del--; meddled = 1; FORGET(j); dead[j] = 0;
 		printf("%d is deleted\n", j); check() } }
 #endif
 #if REUSE > 0
 	/* script: list_append.lua: the rest of it is in appends.pml */
 	:: atomic { f_reuse > 0 && !ex[j] -> d_step {
 		f_reuse--; pend(j)++; ex[j] = 1; st[j] = PEND; printf("%d is enqueued again\n", j); check() } }
+#endif
+#if REDRIVE > 0
+	/* script: list_dead.lua */
+	:: atomic { f_redrive > 0 && dead[j] -> STOPPING; d_step {
+		f_redrive--;
+		if
+		:: ex[j] && st[j] == DEAD -> DO(pend(j)++); DO(st[j] = PEND; att[j] = 0; cra[j] = 0; failed[j] = 0; UNTOKEN(j))
+		:: else
+		fi;
+		DO(dead[j] = 0);
+		printf("%d is sent back, stopped %d\n", j, halted); check() } }
+	:: atomic { f_redrive > 0 && dead[j] -> d_step {
+		f_redrive--;
+		if :: ex[j] && st[j] == DEAD -> FORGET(j) :: else fi;
+		dead[j] = 0;
+		printf("%d is discarded\n", j); check() } }
+#endif
+#if PURGE > 0
+	/* script: list_purge.lua: one entry of each place, with the job if it is what the entry says */
+	:: atomic { f_purge > 0 && pend(j)+arr(j) > 0 -> d_step {
+		f_purge--; meddled = 1;
+		if :: arr(j) > 0 -> arr(j)-- :: else -> pend(j)-- fi;
+		if :: ex[j] && st[j] == PEND && tokc[j] == 0 -> FORGET(j) :: else fi;
+		printf("%d is purged from pending\n", j); check() } }
+	:: atomic { f_purge > 0 && sched[j] -> d_step {
+		f_purge--; meddled = 1; sched[j] = 0; due[j] = 0;
+		if :: ex[j] && st[j] == SCHED -> FORGET(j) :: else fi;
+		printf("%d is purged from scheduled\n", j); check() } }
+	:: atomic { f_purge > 0 && HELD_ENTRY(j) -> d_step {
+		f_purge--; meddled = 1;
+		for (x : 1 .. NI) {
+			if
+			:: P(x,j) > 0 && score[x] != ABSENT ->
+				P(x,j) = P(x,j)-1;
+				if :: ex[j] && st[j] == PROC && tokc[j] == x -> FORGET(j) :: else fi;
+				break
+			:: else
+			fi
+		}
+		printf("%d is purged from processing\n", j); check() } }
+#endif
+#ifdef RETAIN
+	/* the TTL of a record; script: list_retain.lua (trim_completed) */
+	:: atomic { compl[j] -> d_step {
+		if :: ex[j] && st[j] == COMPL -> FORGET(j) :: else fi;
+		compl[j] = 0; printf("the record of %d is forgotten\n", j); check() } }
 #endif
 #if PUSH > 0
 	:: atomic { f_push > 0 -> d_step { f_push--; pend(j)++; printf("%d is pushed once more\n", j); check() } }
@@ -540,6 +595,7 @@ active [NG] proctype Late() {
 #endif
 
 #if PAUSE > 0
+/* script: list_pause.lua */
 active proctype Operator() {
 	do
 	:: atomic { f_pause > 0 && !paused -> f_pause--; paused = 1; printf("paused\n") }
@@ -553,6 +609,7 @@ active proctype Watch() {
 	timeout -> d_step {
 		for (x : 0 .. NJ-1) {
 			assert(!ex[x] || st[x] == DEAD);
+			assert(!compl[x]);
 			assert(pend(x)+arr(x)+sched[x] == 0);
 			for (y : 1 .. NI) { assert(P(y,x) == 0) }
 		}

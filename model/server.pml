@@ -32,6 +32,7 @@
 #define PROC 2
 #define SCHED 3
 #define DEAD 4
+#define COMPL 5     /* completed, and its record is kept for a while */
 
 /* lease of an identity: a consumer's score in the registry */
 #define ABSENT 0
@@ -78,6 +79,8 @@ byte queue[4] = {1, 1, 0, 0};
 byte proc[(NI+1)*NJ];           /* processing:<c> */
 bit  sched[NJ], due[NJ];        /* scheduled; due: its time has come */
 bit  dead[NJ];
+bit  compl[NJ];                 /* completed */
+byte byc[NJ], byn[NJ];          /* completed_by of a job */
 bit  ex[NJ] = 1;                /* job:<id> is there, with */
 byte st[NJ] = PEND;             /*   status */
 byte tokc[NJ], tokn[NJ];        /*   claim_token */
@@ -119,6 +122,7 @@ hidden byte halted;
 #define DO(stmts) stmts
 #endif
 
+#define FORGET(j) ex[j] = 0; st[j] = 0; tokc[j] = 0; tokn[j] = 0; att[j] = 0; cra[j] = 0; failed[j] = 0; gcur[j] = 0; byc[j] = 0; byn[j] = 0
 #define UNTOKEN(j) tokc[j] = 0; tokn[j] = 0
 #ifdef MUT_TOKENSTAYS
 #define RETURNED(j) skip
@@ -132,7 +136,7 @@ inline lrem(c, j) { if :: P(c,j) > 0 -> DO(P(c,j) = P(c,j)-1) :: else fi }
 inline give_back(c, j, chg) {
 	if
 #ifndef MUT_NOJUDGE
-	:: !ex[j] || (tokc[j] != 0 && tokc[j] != c) || st[j] == SCHED || st[j] == DEAD -> lrem(c, j)
+	:: !ex[j] || (tokc[j] != 0 && tokc[j] != c) || st[j] == SCHED || st[j] == DEAD || st[j] == COMPL -> lrem(c, j)
 #else
 	:: !ex[j] -> lrem(c, j)
 #endif
@@ -395,7 +399,12 @@ inline settle(c, n, j, tn, g, o) {
 	:: else ->
 		if
 		:: !ex[j] -> ans = A_GONE; lrem(c, j)
-		:: ex[j] && (tokc[j] != c || tokn[j] != tn) ->
+		/* what a script that stopped half-way has recorded as completed is completed by this one */
+		:: ex[j] && o == O_DONE && st[j] == COMPL && byc[j] == c && byn[j] == tn ->
+			ans = A_OK;
+			DO(compl[j] = 1);
+			lrem(c, j)
+		:: ex[j] && (tokc[j] != c || tokn[j] != tn) && !(o == O_DONE && st[j] == COMPL && byc[j] == c && byn[j] == tn) ->
 			ans = A_STALE;
 #ifdef MUT_STALELREM
 			lrem(c, j)
@@ -405,7 +414,14 @@ inline settle(c, n, j, tn, g, o) {
 			assert(g == gcur[j]);
 			ans = A_OK;
 			if
-			:: o == O_DONE -> ex[j] = 0; st[j] = 0; UNTOKEN(j); att[j] = 0; cra[j] = 0; failed[j] = 0; gcur[j] = 0
+#ifdef RETAIN
+			/* script: list_retain.lua */
+			:: o == O_DONE ->
+				DO(compl[j] = 1);
+				DO(byc[j] = tokc[j]; byn[j] = tokn[j]; st[j] = COMPL; UNTOKEN(j); gcur[j] = 0)
+#else
+			:: o == O_DONE -> FORGET(j)
+#endif
 			:: o == O_RETRY && att[j]+1 >= MAXATT ->
 				ans = A_DEAD;
 				DO(dead[j] = 1);
@@ -543,6 +559,7 @@ inline in_place(j) {
 			assert(tokc[j] == 0 || score[tokc[j]] != ABSENT || unregistered)
 		:: st[j] == SCHED -> assert(sched[j] && gcur[j] == 0)
 		:: st[j] == DEAD -> assert(dead[j] && gcur[j] == 0)
+		:: st[j] == COMPL -> assert(compl[j] && gcur[j] == 0)
 		fi;
 #ifdef EXACT
 		y = pend(j)+arr(j)+sched[j]+dead[j];
