@@ -1,24 +1,13 @@
 package bridge
 
-import "context"
+import (
+	"context"
 
-// Delivery is one run of one job, as its handler sees it.
-type Delivery[T any] struct {
-	ID      string
-	Kind    string
-	Value   T
-	Headers map[string]string
-	// Attempt is 1 for the first run and grows with every failed one.
-	Attempt int
-	// MaxAttempts is the Attempt whose failure is the last.
-	MaxAttempts int
-	// Deliveries counts how often the job was handed to a worker, this time included.
-	// More than 1 means that a handler may have run before, wholly or in part.
-	Deliveries int
-	// Fence grows with every delivery of the queue, also when an ID is used again: give it to
-	// a downstream store that can refuse smaller numbers than it has seen.
-	Fence int64
-}
+	"github.com/seed-9dec4fca/weir/local"
+)
+
+// Delivery is one run of one job, as its handler sees it; see local.Delivery.
+type Delivery[T any] = local.Delivery[T]
 
 // Handler runs jobs whose payload has not been decoded yet; it is what middleware
 // wraps. See Kind.Handle for what its error means.

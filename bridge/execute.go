@@ -99,7 +99,7 @@ func (e *execution) call(d *Delivery[[]byte]) {
 	returned := false
 	defer func() {
 		if !returned {
-			err = panicked(recover())
+			err = local.Panicked(recover())
 		}
 		e.finish(err)
 	}()

@@ -57,7 +57,7 @@ func newFlock(t *testing.T, memory *durable.Memory) *flock {
 	return f
 }
 
-func (f *flock) submit(t *testing.T, n int) {
+func submitFlock(t *testing.T, f *flock, n int) {
 	t.Helper()
 	for i := range n {
 		ticket, err := f.kind.Submit(t.Context(), i, policy.Wait(time.Hour))
@@ -138,10 +138,10 @@ func TestEachOperationFailingOnceInEachWay(t *testing.T) {
 					return durabletest.Fault{}
 				})
 				f.run(t, &bridge.RunOptions{Workers: 8, Lease: 9 * time.Second, SweepEvery: time.Second})
-				f.submit(t, 200)
+				submitFlock(t, f, 200)
 				for range 4 { // renewals, sweeps and awaits come with time
 					time.Sleep(3 * time.Second)
-					f.submit(t, 20)
+					submitFlock(t, f, 20)
 				}
 				f.check(t)
 				if !hit {
@@ -159,7 +159,7 @@ func TestManyFaultsOfAllKindsAtOnce(t *testing.T) {
 			f := newFlock(t, durable.NewMemory(&durable.MemoryOptions{MaxBacklog: 50, MaxCrashes: 1000}))
 			f.outage.decide(durabletest.Seeded(seed, 0.3, faultClasses()...))
 			f.run(t, &bridge.RunOptions{Workers: 8, Lease: 30 * time.Second})
-			f.submit(t, 300)
+			submitFlock(t, f, 300)
 			f.check(t)
 		})
 	}
@@ -182,7 +182,7 @@ func TestLeasesEndingAllTheTime(t *testing.T) {
 			})
 			f.run(t, &bridge.RunOptions{Workers: 8, Lease: time.Second, SweepEvery: 300 * time.Millisecond})
 			for range 20 {
-				f.submit(t, 10)
+				submitFlock(t, f, 10)
 				time.Sleep(time.Second)
 			}
 			for _, ticket := range f.tickets {

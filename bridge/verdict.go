@@ -3,8 +3,9 @@ package bridge
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
+
+	"github.com/seed-9dec4fca/weir/local"
 )
 
 // Causes with which a handler's context ends; read them with context.Cause.
@@ -63,23 +64,4 @@ func (e *snoozeError) Error() string { return fmt.Sprintf("bridge: snooze for %v
 
 // PanicError is the failure of a handler that panicked or ended its goroutine with
 // runtime.Goexit.
-type PanicError struct {
-	Message string // the value of the panic, printed
-	Stack   []byte
-	cause   error // the value of the panic, if it was an error
-}
-
-func (e *PanicError) Error() string { return "bridge: handler " + e.Message + "\n" + string(e.Stack) }
-
-// Unwrap returns the value of the panic if it was an error.
-func (e *PanicError) Unwrap() error { return e.cause }
-
-// panicked makes the failure out of what recover returned; nil means Goexit.
-func panicked(value any) *PanicError {
-	e := &PanicError{Message: "called runtime.Goexit", Stack: debug.Stack()}
-	if value != nil {
-		e.Message = fmt.Sprintf("panicked: %v", value)
-		e.cause, _ = value.(error)
-	}
-	return e
-}
+type PanicError = local.PanicError

@@ -20,8 +20,7 @@ var (
 // Kind is one kind of task of a pool: a value of type T for one handler. It has
 // Submit, TrySubmit and Handle of bridge.Kind, as Pool has Run and Shutdown of bridge.Queue, so
 // that a program moves from a pool to a durable queue by its constructors: NewPool
-// becomes bridge.Open, NewKind becomes bridge.NewKind, and what a handler gets is a
-// bridge.Delivery with the same fields.
+// becomes bridge.Open and NewKind becomes bridge.NewKind; what a handler gets is the same type.
 //
 // What is different then: values are encoded, jobs survive the process, a failed one
 // runs again, and a job may run more than once. It is safe for concurrent use.
@@ -48,9 +47,12 @@ type Delivery[T any] struct {
 	Attempt int
 	// MaxAttempts is the Attempt whose failure is the last; 1 in a pool.
 	MaxAttempts int
-	// Deliveries counts how often the job was handed to a worker; 1 in a pool.
+	// Deliveries counts how often the job was handed to a worker, this time included; 1 in a
+	// pool. More than 1 means that a handler may have run before, wholly or in part.
 	Deliveries int
-	// Fence grows with every delivery, in a pool as long as that lives.
+	// Fence grows with every delivery of the queue, also when an ID is used again: give it to a
+	// downstream store that can refuse smaller numbers than it has seen. In a pool it grows as
+	// long as that lives.
 	Fence int64
 }
 

@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// PanicError is the failure of a task that panicked or ended its goroutine with
+// PanicError is the failure of a task or a handler that panicked or ended its goroutine with
 // runtime.Goexit.
 type PanicError struct {
 	Message string // the value of the panic, printed
@@ -14,13 +14,14 @@ type PanicError struct {
 }
 
 // Error is the message and the stack.
-func (e *PanicError) Error() string { return "local: task " + e.Message + "\n" + string(e.Stack) }
+func (e *PanicError) Error() string { return "weir: handler " + e.Message + "\n" + string(e.Stack) }
 
 // Unwrap returns the value of the panic if it was an error.
 func (e *PanicError) Unwrap() error { return e.cause }
 
-// panicked makes the failure out of what recover returned; nil means Goexit.
-func panicked(value any) *PanicError {
+// Panicked makes the failure out of what recover returned, on the goroutine that it is about;
+// nil means runtime.Goexit.
+func Panicked(value any) *PanicError {
 	e := &PanicError{Message: "called runtime.Goexit", Stack: debug.Stack()}
 	if value != nil {
 		e.Message = fmt.Sprintf("panicked: %v", value)

@@ -83,7 +83,7 @@ func (w *worker) serve() (again bool) {
 			return
 		}
 		value := recover()
-		w.err = panicked(value)
+		w.err = Panicked(value)
 		if again = value != nil; !again {
 			go w.work() // runtime.Goexit is the end of this goroutine, not of the worker
 		}

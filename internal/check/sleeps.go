@@ -8,7 +8,7 @@ import (
 // Sleeps finds calls of time.Sleep in tests that may run outside a bubble of
 // testing/synctest, where they cost real time and prove nothing. A call is fine inside the
 // function given to synctest.Test, in a function that is only ever used from there, and in a
-// table of functions in a test that has a bubble to call them in.
+// local function or a table of functions in a test that has a bubble to call them in.
 func Sleeps(sources []*Source) []string {
 	packages := map[string][]*Source{}
 	var order []string
@@ -105,14 +105,18 @@ func wraps(f *ast.FuncDecl) bool {
 		_, isFunc := p.Type.(*ast.FuncType)
 		takes = takes || isFunc
 	}
-	return takes && bubblesIn(f.Body)
+	return takes && bubblesIn(f.Body, nil)
 }
 
-// bubblesIn reports whether a bubble is made somewhere in n.
-func bubblesIn(n ast.Node) bool {
+// bubblesIn reports whether a bubble is made somewhere in n, by one of wrappers perhaps.
+func bubblesIn(n ast.Node, wrappers map[string]bool) bool {
 	found := false
 	ast.Inspect(n, func(n ast.Node) bool {
 		found = found || isCall(n, "synctest", "Test")
+		if call, ok := n.(*ast.CallExpr); ok {
+			fun, _ := call.Fun.(*ast.Ident)
+			found = found || fun != nil && wrappers[fun.Name]
+		}
 		return !found
 	})
 	return found
@@ -120,7 +124,7 @@ func bubblesIn(n ast.Node) bool {
 
 func mentionsIn(s *Source, root ast.Node, from string, declared, wrappers map[string]bool) []mention {
 	var out []mention
-	bubbles := bubblesIn(root)
+	bubbles := bubblesIn(root, wrappers)
 	var visit func(n ast.Node, bubble bool)
 	visit = func(n ast.Node, bubble bool) {
 		ast.Inspect(n, func(n ast.Node) bool {
@@ -134,6 +138,13 @@ func mentionsIn(s *Source, root ast.Node, from string, declared, wrappers map[st
 					visit(n.Fun, bubble)
 					for _, arg := range n.Args {
 						visit(arg, true)
+					}
+					return false
+				}
+			case *ast.AssignStmt: // a function of its own, for the bubbles of this test
+				if _, ok := n.Rhs[0].(*ast.FuncLit); ok && bubbles && !bubble {
+					for _, f := range n.Rhs {
+						visit(f, true)
 					}
 					return false
 				}
