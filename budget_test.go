@@ -50,7 +50,7 @@ func watch(look func() int) (largest func() int) {
 // Blocking pops and a crowd of enqueuers took every connection of the pool, and renewals starved.
 func TestCase21_CrowdStarvesRenewals(t *testing.T) {
 	t.Parallel()
-	const workers, producers, lease, spell = 200, 100, 2 * time.Second, 4 * time.Second
+	const workers, producers, lease, spell = 200, 100, 4 * time.Second, 4 * time.Second
 	server := redistest.Start(t)
 	rdb := server.Client(t)
 	silly := redis.NewClient(&redis.Options{
@@ -76,7 +76,7 @@ func TestCase21_CrowdStarvesRenewals(t *testing.T) {
 		defer func() { returned.Store(d.ID, time.Now()) }()
 		if d.Value == "long" {
 			select {
-			case <-time.After(2 * lease):
+			case <-time.After(lease * 3 / 2):
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
