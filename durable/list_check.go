@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -133,11 +132,10 @@ func (l *List) judgeLimits(f *findings, answer *reply) {
 	for i := range own {
 		theirs[i] = answer.text()
 	}
-	by, since := answer.text(), answer.time()
 	for i, o := range own {
 		if theirs[i] != "" && theirs[i] != strconv.FormatInt(o.value, 10) {
-			f.warnings = append(f.warnings, fmt.Sprintf("%s is %d here, and %s for %s, which has opened the queue last (%s): everybody should set the same",
-				o.name, o.value, theirs[i], by, since.UTC().Format(time.RFC3339)))
+			f.warnings = append(f.warnings, fmt.Sprintf("%s is %d here, and was %s for whoever opened the queue last (%smeta says who and when): everybody should set the same",
+				o.name, o.value, theirs[i], l.keys.prefix))
 		}
 	}
 }

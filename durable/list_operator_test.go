@@ -2,7 +2,6 @@ package durable_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -207,16 +206,18 @@ func TestListWarnsOfLimitsThatDiffer(t *testing.T) {
 	}
 	warned(b.list) // nobody has opened it
 	own := b.producer()
+	if by := b.rdb.HGet(b.ctx, b.key("meta"), "limits_by").Val(); by != own.ID() {
+		t.Errorf("set by %q, want %q", by, own.ID())
+	}
 	warned(b.list)
 	other := b.another(b.addr, name, &durable.ListOptions{MaxBacklog: 20, MaxDead: 7, MaxCrashes: 1})
 	warned(other,
-		fmt.Sprintf("MaxBacklog is 20 here, and 10 for %s, which has opened", own.ID()),
-		"MaxCrashes is 1 here, and 5 for ", "MaxDead is 7 here, and 10000 for ")
+		"MaxBacklog is 20 here, and was 10 ", "MaxCrashes is 1 here, and was 5 ", "MaxDead is 7 here, and was 10000 ")
 	if _, err := other.OpenConsumer(b.ctx, long); err != nil {
 		t.Fatal(err)
 	}
 	warned(other)
-	warned(b.list, "MaxBacklog is 10 here, and 20 for ", "MaxCrashes is 5 here, and 1 for ", "MaxDead is 10000 here, and 7 for ")
+	warned(b.list, "MaxBacklog is 10 here, and was 20 ", "MaxCrashes is 5 here, and was 1 ", "MaxDead is 10000 here, and was 7 ")
 	if err := b.list.Check(b.ctx); err != nil {
 		t.Error(err)
 	}

@@ -2,8 +2,7 @@
 and tells what the server said of itself.
 
 ARGV  count    commands that follow, each: how many words, then the words
-Returns OK info wire, max_backlog, max_crashes, max_dead, max_corrupt, max_completed, limits_by and limits_ms
-        of meta, then for each command its error text, '' for none
+Returns OK info wire, max_backlog, max_crashes, max_dead, max_corrupt and max_completed of meta, then for each command its error text, '' for none
         info is '' where the server does not give it to scripts; so is what meta does not hold.
 Called by List.Check.
 ]]
@@ -17,7 +16,7 @@ end
 local info = redis.pcall('INFO')
 if type(info) == 'table' then info = info.ok or '' end
 local reply = {'OK', info}
-for _, field in ipairs({'wire', 'max_backlog', 'max_crashes', 'max_dead', 'max_corrupt', 'max_completed', 'limits_by', 'limits_ms'}) do
+for _, field in ipairs({'wire', 'max_backlog', 'max_crashes', 'max_dead', 'max_corrupt', 'max_completed'}) do
   local value = redis.pcall('HGET', meta, field)
   reply[#reply + 1] = type(value) == 'string' and value or ''
 end
