@@ -48,6 +48,7 @@ func (s *session) consume() {
 			workers -= len(claimed.Jobs)
 		}
 		s.r.release(workers)
+		s.r.q.noteClaims(claimed.Status == durable.ClaimPaused)
 		switch claimed.Status {
 		case durable.ClaimPaused:
 			sleep(ctx, paused.pause())

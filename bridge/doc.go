@@ -24,6 +24,11 @@
 // Delivery is at least once: a handler may run again after a crash or a lost lease, and
 // then sees Deliveries > 1. A process may do both, or either.
 //
+// # Operating
+//
+// Queue.Operator looks jobs up and through them, tends the dead, pauses intake or consumption for all
+// processes, and purges. Stats shows what is paused, by whom and since when.
+//
 // # Who owns which goroutine
 //
 // The first Submit starts the shipper, which Shutdown ends. Run owns its loops and

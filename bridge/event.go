@@ -56,6 +56,13 @@ const (
 	EventGap       // the store has lost writes it had answered
 	EventTrimmed   // dead letters were discarded to stay within their bound; see Err
 
+	// What an operator does.
+	EventIntakePaused       // Submit is refused until it is resumed; see Err
+	EventIntakeResumed      // it is accepted again
+	EventConsumptionPaused  // no claims are made until it is resumed
+	EventConsumptionResumed // they are made again
+	EventPurged             // Operator.Purge of this process deleted jobs; see Err
+
 	numEvents
 )
 
@@ -63,6 +70,7 @@ var eventNames = [numEvents]string{
 	"accepted", "rejected", "dropped", "evicted", "enqueued", "refused", "abandoned", "uncertain",
 	"started", "completed", "retried", "snoozed", "released", "unhandled", "dead", "stale", "gone",
 	"unsettled", "stuck", "lease lost", "unusable", "usable", "gap", "trimmed",
+	"intake paused", "intake resumed", "consumption paused", "consumption resumed", "purged",
 }
 
 // String names the transition.

@@ -229,14 +229,14 @@ func TestHookMaySubmitWithoutWaiting(t *testing.T) {
 func TestEventTypesHaveNames(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for e := bridge.EventAccepted; e <= bridge.EventTrimmed; e++ {
+	for e := bridge.EventAccepted; e <= bridge.EventPurged; e++ {
 		name := e.String()
 		if name == "" || name == "unknown" || seen[name] {
 			t.Errorf("event %d is called %q", e, name)
 		}
 		seen[name] = true
 	}
-	if got := (bridge.EventTrimmed + 1).String(); got != "unknown" {
+	if got := (bridge.EventPurged + 1).String(); got != "unknown" {
 		t.Errorf("one too many is called %q", got)
 	}
 }

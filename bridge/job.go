@@ -35,6 +35,10 @@ type Job[T any] struct {
 	MaxAttempts int
 	// Timeout ends the context of one run. 0: as its kind says where it runs.
 	Timeout time.Duration
+	// Retention is for how long the store keeps a record of the job once it is completed, without the
+	// payload: until then Operator.Lookup finds it, and a job of the same ID is refused as a duplicate. Whole
+	// milliseconds. 0: as the kind says.
+	Retention time.Duration
 }
 
 const maxIDLen = 256

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ type Kind[T any] struct {
 	codec Codec[T]
 	retry policy.Retry
 	limit time.Duration
+	keep  time.Duration
 	err   error // of construction; reported by every call
 }
 
@@ -32,13 +34,16 @@ type KindOptions[T any] struct {
 	Retry policy.Retry
 	// Timeout ends the context of one run with ErrTimeout. 0: there is none.
 	Timeout time.Duration
+	// Retention is for how long the store keeps a record of a completed job; see Job.Retention. As the
+	// queue's options say.
+	Retention time.Duration
 }
 
 // NewKind names a kind of q; the producer and the consumer use the same name. Jobs enqueued
 // by others without a kind have the kind "". Errors in name or opts are returned by each
 // method of the Kind.
 func NewKind[T any](q *Queue, name string, opts *KindOptions[T]) *Kind[T] {
-	k := &Kind[T]{q: q, name: name, codec: JSON[T]{}, retry: q.opts.Retry}
+	k := &Kind[T]{q: q, name: name, codec: JSON[T]{}, retry: q.opts.Retry, keep: q.opts.Retention}
 	if opts != nil {
 		if opts.Codec != nil {
 			k.codec = opts.Codec
@@ -47,7 +52,12 @@ func NewKind[T any](q *Queue, name string, opts *KindOptions[T]) *Kind[T] {
 			k.retry = opts.Retry.WithDefaults()
 		}
 		k.limit = opts.Timeout
-		if opts.Timeout < 0 {
+		if opts.Retention > 0 {
+			k.keep = opts.Retention
+		}
+		if opts.Retention < 0 {
+			k.err = fmt.Errorf("bridge: kind %q: Retention is negative: %v", name, opts.Retention)
+		} else if opts.Timeout < 0 {
 			k.err = fmt.Errorf("bridge: kind %q: Timeout is negative: %v", name, opts.Timeout)
 		} else if err := opts.Retry.Validate(); err != nil {
 			k.err = fmt.Errorf("bridge: kind %q: Retry: %w", name, err)
@@ -97,6 +107,8 @@ func (j *Job[T]) validate() error {
 		return fmt.Errorf("bridge: Job.MaxAttempts is negative: %d", j.MaxAttempts)
 	case j.Timeout < 0:
 		return fmt.Errorf("bridge: Job.Timeout is negative: %v", j.Timeout)
+	case j.Retention < 0:
+		return fmt.Errorf("bridge: Job.Retention is negative: %v", j.Retention)
 	}
 	return nil
 }
@@ -116,6 +128,7 @@ func (k *Kind[T]) submit(ctx context.Context, j Job[T], p policy.Policy) (*Ticke
 	return k.q.submit(ctx, &durable.Job{
 		ID: j.ID, Kind: k.name, Payload: payload, Headers: headers,
 		Delay: j.Delay, MaxAttempts: j.MaxAttempts, Timeout: j.Timeout,
+		Retention: cmp.Or(j.Retention, k.keep),
 	}, p)
 }
 
@@ -156,6 +169,9 @@ func (q *Queue) submit(ctx context.Context, wire *durable.Job, p policy.Policy) 
 	}
 	if cause := q.unusable.Load(); cause != nil && q.askAgain() {
 		return nil, q.refuse(policy.ReasonUnusable, wire.Kind, *cause)
+	}
+	if cause := q.intake.paused(); cause != nil && q.askIntake() {
+		return nil, q.refuse(policy.ReasonUnusable, wire.Kind, cause)
 	}
 	j := &job{id: wire.ID, kind: wire.Kind, size: size, wire: wire, persist: q.now() + q.opts.PersistWithin}
 	j.Init(wire.ID)

@@ -30,6 +30,9 @@ type Options struct {
 	// Retry says when a failed handler runs again, and how often, unless its kind says
 	// otherwise. See policy.Retry for its defaults.
 	Retry policy.Retry
+	// Retention is for how long the store keeps a record of a completed job, for Operator.Lookup, unless
+	// its kind or itself says otherwise. 0: it is gone at once.
+	Retention time.Duration
 	// Logger gets what an operator should know, at a bounded rate. Nil: silent.
 	Logger *slog.Logger
 	// OnEvent is called with each transition; see Event for the contract. Nil: nobody.
@@ -101,6 +104,7 @@ func (o *Options) withDefaults() (Options, error) {
 		orDefault(&out.MaxPayload, defaultMaxPayload, "MaxPayload"),
 		orDefault(&out.MaxWatched, defaultMaxWatched, "MaxWatched"),
 		orDefault(&out.PersistWithin, defaultPersistWithin, "PersistWithin"),
+		orDefault(&out.Retention, 0, "Retention"),
 	)
 	if err != nil {
 		return out, err

@@ -23,6 +23,7 @@ func TestOpenRefusesByName(t *testing.T) {
 		{"MaxPayload", bridge.Options{MaxPayload: -1}},
 		{"MaxWatched", bridge.Options{MaxWatched: -1}},
 		{"PersistWithin", bridge.Options{PersistWithin: -1}},
+		{"Retention", bridge.Options{Retention: -1}},
 		{"PersistWithin", bridge.Options{PersistWithin: 13 * time.Hour}},
 		{"Policy", bridge.Options{Policy: policy.Wait(-1)}},
 		{"Retry.MaxAttempts", bridge.Options{Retry: policy.Retry{MaxAttempts: -1}}},
@@ -125,6 +126,7 @@ func TestKindRefusesByName(t *testing.T) {
 		opts       bridge.KindOptions[int]
 	}{
 		{"Timeout", "count", bridge.KindOptions[int]{Timeout: -1}},
+		{"Retention", "count", bridge.KindOptions[int]{Retention: -1}},
 		{"Retry.MaxAttempts", "count", bridge.KindOptions[int]{Retry: policy.Retry{MaxAttempts: -1}}},
 		{"Retry.Initial", "count", bridge.KindOptions[int]{Retry: policy.Retry{Initial: -1}}},
 		{"kind has 257 bytes", strings.Repeat("k", 257), bridge.KindOptions[int]{}},

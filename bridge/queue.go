@@ -34,6 +34,9 @@ type Queue struct {
 	checked   atomic.Bool           // the store has passed a check once
 	lastCheck atomic.Int64          // on the clock of now(); 0: never
 	asking    atomic.Bool           // a check that a refused call has asked for is under way
+	warnings  warnings
+	intake    intake
+	claims    atomic.Bool // consumption is paused, as far as is known
 
 	shipOnce sync.Once
 	ship     *shipper
@@ -88,7 +91,8 @@ func (q *Queue) NewID() string { return q.ids.new() }
 // that is wrong; until a later check passes, Submit is refused with it. Any other error
 // means that the store did not answer. Check blocks until it does, or ctx ends.
 func (q *Queue) Check(ctx context.Context) error {
-	_, err := call(ctx, q, callTimeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, q.engine.Check(ctx) })
+	warned, err := call(ctx, q, callTimeout, q.inspect)
+	q.warnings.note(q, warned)
 	failed, isCheck := errors.AsType[*durable.CheckError](err)
 	switch {
 	case err == nil:
@@ -152,10 +156,14 @@ func (q *Queue) askAgain() bool {
 }
 
 // Pressure is how full the queue is, from 0 to 1: the largest of jobs and bytes in the
-// front and of the backlog in the store, as last seen. It does not block.
+// front and of the backlog in the store, as last seen; 1 while an operator has paused the intake. It does
+// not block.
 func (q *Queue) Pressure() float64 { return q.front.Pressure() }
 
 func (q *Queue) backlogShare() float64 {
+	if q.intake.paused() != nil {
+		return 1
+	}
 	if q.info.MaxBacklog <= 0 {
 		return 0
 	}
@@ -167,7 +175,8 @@ type Stats struct {
 	Front    local.FrontStats
 	Counters Counters
 	Stuck    int           // handlers that were given up and are still running
-	Durable  durable.Stats // of all processes; read from the store
+	Warnings []string      // of the last check: what is doubtful in the store, but usable
+	Durable  durable.Stats // of all processes; read from the store; paused sides among it
 }
 
 // Front returns the state of the front. It does not block.
@@ -185,8 +194,11 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		err = fmt.Errorf("bridge: stats: %w", err)
 	} else {
 		q.backlog.Store(s.Pending + s.Scheduled)
+		q.noteIntake(s.Intake)
 	}
-	return Stats{Front: q.front.Stats(), Counters: q.Counters(), Stuck: int(q.stuck.Load()), Durable: s}, err
+	return Stats{
+		Front: q.front.Stats(), Counters: q.Counters(), Stuck: int(q.stuck.Load()), Warnings: q.warnings.last(), Durable: s,
+	}, err
 }
 
 // Flush waits until every job accepted before the call is enqueued or has ended, or

@@ -37,6 +37,7 @@ type shipper struct {
 	next     time.Duration // when the first job in hand runs out of time
 
 	store, room *pacer
+	paused      *pacer             // while an operator has paused the intake
 	slots       []local.Slot[*job] // reused
 	wires       []*durable.Job     // reused
 }
@@ -48,6 +49,8 @@ func (q *Queue) startShipper() {
 			q: q, n: 1, done: make(chan struct{}),
 			store: q.storePacer("append"),
 			room:  newPacer(q.log, "append", time.Millisecond, 100*time.Millisecond),
+
+			paused: newPacer(q.log, "append", 50*time.Millisecond, 500*time.Millisecond),
 		}
 		s.ctx, s.stop = context.WithCancel(context.Background())
 		q.ship = s
@@ -74,7 +77,7 @@ func (s *shipper) load() bool {
 	case s.ctx.Err() != nil:
 		return false
 	case s.doubts > 0 || len(s.hand) >= maxBatch:
-	case len(s.hand) > 0 && (s.store.waiting() || s.room.waiting()):
+	case len(s.hand) > 0 && (s.store.waiting() || s.room.waiting() || s.paused.waiting()):
 		// There is no hurry, and what stays in the front can still be evicted.
 	case len(s.hand) > 0:
 		slots = s.q.front.TryTake(slots, maxBatch-len(s.hand), maxBatchBytes)
@@ -196,6 +199,12 @@ func (s *shipper) answered(answer durable.Appended) time.Duration {
 	s.doubts = 0
 	full := answer.Taken < s.request
 	s.request = 0
+	if answer.Paused {
+		s.q.noteIntake(durable.Pause{Active: true})
+		return s.paused.pause()
+	}
+	s.q.noteIntake(durable.Pause{})
+	s.paused.ok()
 	if full {
 		return s.room.pause()
 	}

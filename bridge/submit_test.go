@@ -54,6 +54,7 @@ func TestSubmitRefusesAndTheCallerKeepsTheJob(t *testing.T) {
 		{"an ID that is not UTF-8", bridge.Job[int]{ID: "a\xff"}, policy.Reject(), policy.ReasonInvalid, "Job.ID is not valid UTF-8"},
 		{"a negative delay", bridge.Job[int]{ID: "1", Delay: -1}, policy.Reject(), policy.ReasonInvalid, "Job.Delay"},
 		{"negative attempts", bridge.Job[int]{ID: "1", MaxAttempts: -1}, policy.Reject(), policy.ReasonInvalid, "Job.MaxAttempts"},
+		{"a negative retention", bridge.Job[int]{ID: "1", Retention: -1}, policy.Reject(), policy.ReasonInvalid, "Job.Retention"},
 		{"a negative timeout", bridge.Job[int]{ID: "1", Timeout: -1}, policy.Reject(), policy.ReasonInvalid, "Job.Timeout"},
 		{"a wait without any deadline", bridge.Job[int]{ID: "1"}, policy.Wait(0), policy.ReasonInvalid, "deadline"},
 		{"a negative wait", bridge.Job[int]{ID: "1"}, policy.Wait(-1), policy.ReasonInvalid, "negative"},
