@@ -54,6 +54,21 @@ torture-mutants:
 	@.ci/need redis
 	go run ./internal/torture -mutants $(if $(RUN),-run $(RUN)) $(if $(SEED),-seed $(SEED))
 
+## model: explores the claim and append protocol exhaustively with spin; installs it where there is none
+.PHONY: model
+model:
+	model/run
+
+## model-mutants: leaves each rule of the protocol out of the model, and sees that it notices
+.PHONY: model-mutants
+model-mutants:
+	model/run -mutants
+
+## model-accept: notes the scripts as they are, once the model was read against them
+.PHONY: model-accept
+model-accept:
+	model/run -accept
+
 ## quickstart: the first example, against REDIS_URL or an embedded server
 .PHONY: quickstart
 quickstart:
