@@ -75,6 +75,9 @@ func TestCase08_SubmitWaitsForEverWhileRedisIsAway(t *testing.T) {
 					if err := ticket.WaitEnqueued(patient(t)); err != nil {
 						t.Fatal(err)
 					}
+					if err := q.Flush(patient(t)); err != nil { // its slot is free too
+						t.Fatal(err)
+					}
 					end = fault(t, proxy)
 				}
 				var tickets []*bridge.Ticket
@@ -132,6 +135,9 @@ func away(t *testing.T, capacity int) (*redistest.Server, *bridge.Queue, *bridge
 		t.Fatal(err)
 	}
 	if err := first.WaitEnqueued(patient(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Flush(patient(t)); err != nil { // its slot is free too
 		t.Fatal(err)
 	}
 	server.Kill()
