@@ -50,8 +50,13 @@ func meddle(l *lab) {
 		l.killConnections(rdb, pick(l, 3*time.Second, 20*time.Second))
 		flows("CLIENT KILL")
 	}
-	// From here on nobody meddles: what is left of the meddling goes, and what remains must be whole.
+	// What is left of the meddling goes; then the jobs go from under their handlers, whose outcomes must not bring
+	// half of them back. From there on nobody meddles, and what remains must be whole.
 	l.do(rdb, "FLUSHALL")
+	l.goesOn(rdb, "the last FLUSHALL")
+	for id := range l.look(rdb, l.name).hashes {
+		l.do(rdb, "DEL", prefix+"job:"+id)
+	}
 	flushed := time.Now().UnixNano()
 	l.pause(time.Second)
 	producer.term()

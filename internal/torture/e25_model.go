@@ -16,7 +16,7 @@ import (
 // compareWithModel: the list engine on a real server, and Memory, answer as the model does, whatever is asked in
 // whatever order: append, claim, renew, settle, sweep, time, lost answers, requests sent twice.
 func compareWithModel(l *lab) {
-	const side = 4 // by side: most of the time is real time that passes in the model
+	const side = 10 // by side: most of the time is real time that passes in the model
 	runs, steps := pick(l, 20, 200), pick(l, 1000, 10_000)
 	server := l.server()
 	binary := filepath.Join(l.dir, "durable.test")
@@ -36,7 +36,7 @@ func compareWithModel(l *lab) {
 	var passed atomic.Int64
 	for _, m := range machines {
 		comparing.Go(func() {
-			cmd := exec.Command(binary, "-test.run=^"+m.test+"$", "-test.v", "-test.timeout=44m", fmt.Sprint("-rapid.checks=", m.runs),
+			cmd := exec.Command(binary, "-test.run=^"+m.test+"$", "-test.v", "-test.timeout=2h", fmt.Sprint("-rapid.checks=", m.runs),
 				fmt.Sprint("-rapid.seed=", m.seed), fmt.Sprint("-rapid.steps=", m.steps), "-rapid.nofailfile")
 			cmd.Dir = l.dir
 			cmd.Env = append(os.Environ(), "REDIS_ADDR="+server.Addr())

@@ -13,7 +13,7 @@ func overload(l *lab) {
 	server := l.server()
 	rdb := l.dial(server.Addr())
 	r := role{
-		Addr: server.Addr(), Workers: workers, Producers: 8, Task: task{Work: work}, Capacity: 64, Wait: 100 * time.Millisecond, Grace: time.Second, Patience: 1500 * time.Millisecond,
+		Addr: server.Addr(), Workers: workers, Producers: 8, Task: task{Work: work}, Capacity: 64, Wait: 100 * time.Millisecond, Grace: time.Second, Terse: true, Patience: 1500 * time.Millisecond,
 	}
 	r.List.MaxBacklog = 200
 	rate := func(name, policy string, offered float64, d time.Duration) float64 {
@@ -43,16 +43,18 @@ func overload(l *lab) {
 	l.spawn(r2)
 	l.drained(rdb, l.name, time.Minute)
 	l.dismiss()
-	h := l.check(rdb, expectation{steady: true})
+	l.check(rdb, expectation{steady: true})
 	var heaps []int64
+	refused := int64(0)
 	for _, e := range l.notes("", noteDown) {
-		var heap int64
-		_, _ = fmt.Sscanf(e.S, "heap=%d", &heap)
+		var heap, n int64
+		_, _ = fmt.Sscanf(e.S, "heap=%d rejected=%d", &heap, &n)
 		heaps = append(heaps, heap>>20)
+		refused += n
 	}
 	l.figure("capacity", fmt.Sprintf("%.0f/s", capacity))
 	l.figure("goodput", percent(least))
-	l.figure("offered", h.count[noteOffered])
+	l.figure("refused", refused)
 	l.figure("heaps_mib", fmt.Sprint(heaps))
 	// 0.95, on a machine of its own.
 	l.require(least >= pick(l, 0.75, 0.95), "goodput fell to %s of what can be done", percent(least))

@@ -54,7 +54,9 @@ func (a *actor) produce(ctx context.Context) {
 
 // offer submits one job and notes what it is told; false: the queue takes no more.
 func (a *actor) offer(ctx context.Context, kind *bridge.Kind[task], job bridge.Job[task]) bool {
-	a.book.note(entry{E: noteOffered, ID: job.ID})
+	if !a.role.Terse {
+		a.book.note(entry{E: noteOffered, ID: job.ID})
+	}
 	ticket, err := kind.SubmitJob(ctx, job, a.role.policy())
 	switch {
 	case err == nil && ticket.State().Ended() && a.role.Policy == "drop-incoming":
@@ -64,7 +66,9 @@ func (a *actor) offer(ctx context.Context, kind *bridge.Kind[task], job bridge.J
 		return false
 	default:
 		a.rejected.Add(1)
-		a.book.note(entry{E: "rejected", ID: job.ID, S: err.Error()})
+		if !a.role.Terse {
+			a.book.note(entry{E: "rejected", ID: job.ID, S: err.Error()})
+		}
 	}
 	return true
 }

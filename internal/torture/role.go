@@ -44,9 +44,10 @@ type role struct {
 	Wait      time.Duration
 	Kind      string // "drill" if empty
 	Task      task
-	WorkMax   int // a run takes Task.Work to WorkMax ms
-	DelayMax  int // every tenth job waits up to so many ms
-	Capacity  int // of the front
+	WorkMax   int  // a run takes Task.Work to WorkMax ms
+	DelayMax  int  // every tenth job waits up to so many ms
+	Capacity  int  // of the front
+	Terse     bool // offers and refusals are counted, not noted
 
 	// Patience is how long Shutdown may take.
 	Patience time.Duration
