@@ -56,8 +56,9 @@ func Reject() Policy { return Policy{kind: KindReject} }
 func DropIncoming() Policy { return Policy{kind: KindDropIncoming} }
 
 // DropOldest discards as many of the oldest accepted jobs as the new one needs; their
-// tickets end as evicted. Jobs on their way to the durable side are out of reach. If the new
-// job would not fit even so, nothing is discarded and the call is refused with ErrFull.
+// tickets end as evicted. What the bridge has taken to make it durable, at most one batch of
+// 256 jobs, cannot be evicted. If the new job would not fit even so, nothing is discarded
+// and the call is refused with ErrFull.
 func DropOldest() Policy { return Policy{kind: KindDropOldest} }
 
 // Shed refuses at once with ErrFull (ReasonShed) although there may be room. It is what a
