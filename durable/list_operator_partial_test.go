@@ -81,6 +81,11 @@ func TestListPartialOperatorScripts(t *testing.T) {
 			if failed == 0 && command != "LTRIM" {
 				t.Fatal("nothing was stopped")
 			}
+			for _, id := range []string{"r1", "r2", "r3", "d1", "d2", "d3"} { // nobody need ask again
+				if b.field(id, "status") == "dead" && !strings.Contains(b.where(id), "dead") {
+					t.Errorf("%s is dead, and in no index: it is in %q", id, b.where(id))
+				}
+			}
 			permit("+" + command)
 			for _, err := range act() {
 				if err != nil {

@@ -142,6 +142,44 @@ func TestListRetention(t *testing.T) {
 	}
 }
 
+// A purge of what is pending once deleted the hash of a claim of which a surplus copy was left in the list.
+func TestListPurgeLeavesTheJobOfASurplusCopyAlone(t *testing.T) {
+	t.Parallel()
+	b := setupList(t, nil)
+	b.append("held", "dead", "later", "one")
+	w := b.worker()
+	claims := w.take(3)
+	w.settle(durable.Dead, claims[1])
+	w.settle(durable.Snooze, claims[2])
+	b.rdb.LPush(b.ctx, b.key("arriving"), "held", "nobody")
+	b.rdb.LPush(b.ctx, b.key("pending"), "held", "dead", "later")
+	for _, set := range []string{"scheduled", "dead", "completed"} {
+		b.rdb.ZAdd(b.ctx, b.key(set), redis.Z{Member: "held", Score: 1})
+	}
+	p, err := b.list.Purge(b.ctx, durable.PurgeRequest{
+		Confirm: strings.Trim(b.prefix, "{}:"), States: []durable.State{durable.StatePending, durable.StateCompleted},
+	})
+	if err != nil || p.Total() != 1 || p.Deleted[durable.StatePending] != 1 {
+		t.Errorf("purged %+v, %v", p, err)
+	}
+	if h, err := b.list.Discard(b.ctx, durable.Selection{Filter: durable.Filter{Kinds: []string{"none"}}}); err != nil || len(h.IDs) > 0 {
+		t.Errorf("discard: %+v, %v", h, err)
+	}
+	for id, want := range map[string]durable.State{
+		"held": durable.StateProcessing, "dead": durable.StateDead, "later": durable.StateScheduled,
+	} {
+		if r := b.lookup(id); r.State != want {
+			t.Errorf("%s is %q, want %q", id, r.State, want)
+		}
+	}
+	if where := b.where("held"); where != "processing scheduled" { // the copy in dead was met, and dropped
+		t.Errorf("held is in %q", where)
+	}
+	if codes := w.settle(durable.Done, claims[0]); codes != "O" {
+		t.Errorf("settled %q", codes)
+	}
+}
+
 // Without the type check a queue whose completed key holds something else would lose jobs half-way.
 func TestListRefusesToOperateOnKeysOfAnotherType(t *testing.T) {
 	t.Parallel()
