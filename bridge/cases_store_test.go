@@ -283,3 +283,58 @@ func TestCase26_NoTimeoutUnlessOneIsSet(t *testing.T) {
 		}
 	})
 }
+
+func TestCase26_WithATimeoutTheSlotStaysTakenUntilTheHandlerReturns(t *testing.T) {
+	t.Parallel()
+	// Elsewhere a job that had timed out was taken for ended, and another one ran beside it.
+	for name, c := range map[string]struct {
+		deaf  time.Duration // how long after its timeout the handler returns
+		stuck uint64        // counted
+	}{
+		"in time":                       {900 * time.Millisecond, 0},
+		"late, and is counted as stuck": {time.Hour, 1},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			b := setup(t, nil)
+			running := 0
+			kind := bridge.NewKind(b.q, "deaf", &bridge.KindOptions[int]{Timeout: time.Minute})
+			if err := kind.Handle(func(_ context.Context, d *bridge.Delivery[int]) error {
+				if running++; running > 1 {
+					t.Errorf("%d handlers on one worker", running)
+				}
+				defer func() { running-- }()
+				if d.Value == 1 && d.Deliveries == 1 {
+					time.Sleep(time.Minute + c.deaf)
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			b.run(t, &bridge.RunOptions{Workers: 1})
+			deaf := submit(t, kind, 1)
+			<-deaf.Started()
+			next := submit(t, kind, 2)
+
+			time.Sleep(time.Minute + c.deaf - time.Millisecond)
+			synctest.Wait()
+			s, err := b.q.Stats(t.Context())
+			if err != nil || s.Counters.Stuck != c.stuck || s.Stuck != int(c.stuck) {
+				t.Errorf("while it runs: %+v, %v", s, err)
+			}
+			if running != 1 || next.State() != local.Enqueued {
+				t.Errorf("%d handlers are running, the next job is %v", running, next.State())
+			}
+			start := time.Now()
+			if err := next.Wait(t.Context()); err != nil || time.Since(start) > 2*time.Second {
+				t.Errorf("the next job: %v after %v", err, time.Since(start))
+			}
+			if err := deaf.Wait(t.Context()); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			if s, err := b.q.Stats(t.Context()); err != nil || s.Stuck != 0 || s.Counters.Retried != c.stuck || s.Counters.Completed != 2 {
+				t.Errorf("afterwards: %+v, %v", s, err)
+			}
+		})
+	}
+}

@@ -13,9 +13,11 @@ import (
 // for any more. Users ask for numbers when they like, also while Shutdown waits: so a wait
 // is for what has begun before it, and what begins later belongs to another group.
 type exchanges struct {
-	mu     sync.Mutex      // guards what follows
-	group  *sync.WaitGroup // nothing is added to it once it is waited for; nil: none has begun
-	closed bool            // nothing begins any more
+	over    context.Context // ends at close
+	endOver context.CancelFunc
+	mu      sync.Mutex      // guards what follows
+	group   *sync.WaitGroup // nothing is added to it once it is waited for; nil: none has begun
+	closed  bool            // nothing begins any more
 }
 
 // begin runs f on a goroutine of its own, unless the exchanges are closed.
@@ -32,12 +34,16 @@ func (x *exchanges) begin(f func()) bool {
 	return true
 }
 
-// close lets nothing begin any more: an engine that was closed would connect anew.
+// close lets nothing begin any more, and ends what has not been sent yet: an engine that was
+// closed would connect anew.
 func (x *exchanges) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.closed = true
+	x.endOver()
 }
+
+func (x *exchanges) init() { x.over, x.endOver = context.WithCancel(context.Background()) }
 
 // wait waits for what has begun, or for ctx.
 func (x *exchanges) wait(ctx context.Context) {
@@ -69,6 +75,7 @@ func call[R any](ctx context.Context, q *Queue, limit time.Duration, exchange fu
 	if !q.calls.begin(func() {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
+		defer context.AfterFunc(q.calls.over, cancel)()
 		result, err := exchange(ctx)
 		answered <- answer{result, err}
 	}) {

@@ -19,9 +19,16 @@ type execution struct {
 	how    *handling
 	ticket *local.Promise // nil: not submitted here, or nobody holds it
 	ctx    context.Context
-	// told is set by whoever decides how the claim ends: the handler's return, or giveUp.
-	told atomic.Bool
+	// fate is decided once, by the handler's return or by giveUp.
+	fate atomic.Uint32
 }
+
+// Fates of an execution.
+const (
+	undecided = iota
+	returned
+	givenUp
+)
 
 // start runs a claim on the worker whose token the caller took.
 func (r *run) start(s *session, c *durable.Claim) {
@@ -62,8 +69,11 @@ func (r *run) execute(s *session, c *durable.Claim) {
 		defer cancel()
 		defer time.AfterFunc(limit+stopWait, func() { e.giveUp(ErrTimeout) }).Stop()
 	}
-	r.track(e, true)
-	defer r.track(e, false)
+	if !r.begins(e) {
+		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, context.Cause(s.ctx))
+		return
+	}
+	defer r.ends(e)
 	q.count(EventStarted)
 	if e.ticket != nil {
 		e.ticket.MarkStarted()
@@ -75,14 +85,22 @@ func (r *run) execute(s *session, c *durable.Claim) {
 	})
 }
 
-func (r *run) track(e *execution, running bool) {
+// begins notes that a handler is about to be called, unless its claim is not to be run any more:
+// after Run has given up what is running, nobody would know of it.
+func (r *run) begins(e *execution) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if running {
-		r.executions[e] = struct{}{}
-	} else {
-		delete(r.executions, e)
+	if e.s.ctx.Err() != nil {
+		return false
 	}
+	r.executions[e] = struct{}{}
+	return true
+}
+
+func (r *run) ends(e *execution) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.executions, e)
 }
 
 func (e *execution) maxAttempts() int {
@@ -109,7 +127,7 @@ func (e *execution) call(d *Delivery[[]byte]) {
 
 // finish takes the handler's verdict, unless its claim was given up meanwhile.
 func (e *execution) finish(err error) {
-	if !e.told.CompareAndSwap(false, true) {
+	if !e.fate.CompareAndSwap(undecided, returned) {
 		e.r.q.stuck.Add(-1)
 		return
 	}
@@ -125,7 +143,7 @@ func (e *execution) finish(err error) {
 		e.settle(EventDead, durable.Outcome{Verdict: durable.Dead}, err)
 	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost):
 		// It failed because it was told to end: nobody's fault.
-		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, cause)
+		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, fmt.Errorf("%w: %w", cause, err))
 	case errors.Is(cause, ErrTimeout):
 		e.retry(fmt.Errorf("%w: %w", ErrTimeout, err))
 	default:
@@ -142,9 +160,9 @@ func (e *execution) retry(err error) {
 
 // giveUp ends the claim of a handler that ignores the end of its context: the token
 // is void from then on. The worker stays taken until the handler returns.
-func (e *execution) giveUp(cause error) bool {
-	if !e.told.CompareAndSwap(false, true) {
-		return false
+func (e *execution) giveUp(cause error) {
+	if !e.fate.CompareAndSwap(undecided, givenUp) {
+		return
 	}
 	e.r.q.stuck.Add(1)
 	e.r.q.log.Error("weir: handler ignores the end of its context, its claim is given up", "id", e.claim.ID, "kind", e.claim.Kind, "cause", cause)
@@ -154,7 +172,6 @@ func (e *execution) giveUp(cause error) bool {
 	} else {
 		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, cause)
 	}
-	return true
 }
 
 // settle hands the outcome to the settler.

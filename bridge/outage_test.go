@@ -105,6 +105,7 @@ func TestPersistDeadlineEndsJobsAbandonedOrUncertain(t *testing.T) {
 	}{
 		"never sent":         {durabletest.Fault{Action: durabletest.Refuse}, local.ErrAbandoned},
 		"sent, not answered": {durabletest.Fault{Action: durabletest.Lose}, local.ErrUncertain},
+		"nothing answered":   {durabletest.Fault{Action: durabletest.Hang}, local.ErrUncertain}, // the check neither
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

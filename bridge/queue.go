@@ -16,19 +16,21 @@ import (
 
 // Queue is one durable queue behind a bounded front. It is safe for concurrent use.
 type Queue struct {
-	engine  durable.Engine
-	info    durable.Info
-	opts    Options
-	log     *slog.Logger
-	hooked  bool // somebody listens to events
-	front   *local.Front[*job]
-	watched *local.Registry
-	ids     idSource
-	start   time.Time // origin of now()
-	tally   tally
-	stuck   atomic.Int64 // handlers that are given up and still running
-	backlog atomic.Int64 // as the store last told
-	dues    dues
+	engine   durable.Engine
+	info     durable.Info
+	opts     Options
+	log      *slog.Logger
+	hooked   bool // somebody listens to events
+	front    *local.Front[*job]
+	watched  *local.Registry
+	ids      idSource
+	start    time.Time // origin of now()
+	tally    tally
+	stuck    atomic.Int64 // handlers that are given up and still running
+	backlog  atomic.Int64 // as the store last told
+	learnt   atomic.Int64 // when, on the clock of now()
+	learning atomic.Bool  // the store is being asked
+	dues     dues
 
 	unusable  atomic.Pointer[error] // nil: usable as far as is known
 	checked   atomic.Bool           // the store has passed a check once
@@ -72,10 +74,11 @@ func Open(engine durable.Engine, opts *Options) (*Queue, error) {
 		handlers: map[string]*handling{},
 	}
 	q.ids.init()
+	q.calls.init()
 	q.dues.init()
 	q.front, err = local.NewFront(&local.FrontOptions[*job]{
 		Capacity: o.Capacity, Bytes: o.CapacityBytes, Policy: o.Policy,
-		Evicted: q.evicted, Backlog: q.backlogShare,
+		Evicted: q.evicted, Backlog: q.freshBacklogShare,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bridge: open: %w", err)
@@ -156,7 +159,7 @@ func (q *Queue) askAgain() bool {
 }
 
 // Pressure is how full the queue is, from 0 to 1: the largest of jobs and bytes in the
-// front and of the backlog in the store, as last seen; 1 while an operator has paused the intake. It does
+// front and of the backlog in the store, as seen within the last seconds; 1 while an operator has paused the intake. It does
 // not block.
 func (q *Queue) Pressure() float64 { return q.front.Pressure() }
 
@@ -168,6 +171,41 @@ func (q *Queue) backlogShare() float64 {
 		return 0
 	}
 	return min(1, float64(q.backlog.Load())/float64(q.info.MaxBacklog))
+}
+
+// backlogAge is how old what is known of the backlog may be, if it is not nothing. A producer
+// that slows down by it appends little, and would never learn that it can go on.
+const backlogAge = time.Second
+
+// freshBacklogShare is backlogShare for those who decide by it: it has the store asked, in the
+// background, one at a time, when the last answer is old.
+func (q *Queue) freshBacklogShare() float64 {
+	share := q.backlogShare()
+	if share == 0 || q.now()-time.Duration(q.learnt.Load()) < backlogAge || !q.learning.CompareAndSwap(false, true) {
+		return share
+	}
+	begun := q.calls.begin(func() {
+		defer q.learning.Store(false)
+		if err := q.learnBacklog(context.Background()); err != nil {
+			q.log.Debug("weir: could not learn the backlog", "error", err)
+		}
+	})
+	if !begun {
+		q.learning.Store(false)
+	}
+	return share
+}
+
+// learnBacklog asks the store.
+func (q *Queue) learnBacklog(ctx context.Context) error {
+	_, err := q.Stats(ctx)
+	q.learnt.Store(int64(q.now())) // also if it does not answer
+	return err
+}
+
+func (q *Queue) noteBacklog(n int64) {
+	q.backlog.Store(n)
+	q.learnt.Store(int64(q.now()))
 }
 
 // Stats is the state of a queue as this process sees it.
@@ -193,7 +231,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		err = fmt.Errorf("bridge: stats: %w", err)
 	} else {
-		q.backlog.Store(s.Pending + s.Scheduled)
+		q.noteBacklog(s.Pending + s.Scheduled)
 		q.noteIntake(s.Intake)
 	}
 	return Stats{

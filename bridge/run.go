@@ -104,12 +104,21 @@ func (r *run) run() error {
 	sweeping.Go(r.sweep)
 
 	var s *session
+	identities := r.q.storePacer("keep an identity")
 	for r.stopped.Err() == nil {
-		if s = r.open(); s != nil {
-			s.consume()
-			if r.stopped.Err() == nil {
-				s.close() // lost: its handlers' contexts have ended; go on under a new identity
-			}
+		opened := time.Now()
+		if s = r.open(); s == nil {
+			break
+		}
+		s.consume()
+		if r.stopped.Err() != nil {
+			break
+		}
+		s.close() // lost: its handlers' contexts have ended; go on under a new identity
+		if time.Since(opened) > r.opts.Lease/2 {
+			identities.ok()
+		} else { // lost at once: the next one may be no better
+			sleep(r.stopped, identities.fail(context.Cause(s.ctx)))
 		}
 	}
 	stuck := r.drain(s)
@@ -209,7 +218,7 @@ func (r *run) giveUp() (stuck int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for e := range r.executions {
-		if e.giveUp(ErrStopping) {
+		if e.giveUp(ErrStopping); e.fate.Load() == givenUp { // now, or when its own time was over
 			stuck++
 		}
 	}
@@ -252,7 +261,7 @@ func (r *run) sweep() {
 		var swept durable.Swept
 		var err error
 		if away {
-			_, err = call(r.stopped, r.q, callTimeout, r.q.engine.Stats)
+			err = r.q.learnBacklog(r.stopped)
 		} else {
 			swept, err = call(r.stopped, r.q, callTimeout, r.q.engine.Sweep)
 		}

@@ -88,10 +88,13 @@ func (s *session) lose(why error) {
 		s.endKeep()
 	}
 	s.mu.Unlock()
-	if lost {
-		s.r.q.log.Error("weir: lease lost, its claims are given up", "consumer", s.consumer.ID(), "claims", held, "why", why)
-		s.r.q.emit(Event{Type: EventLeaseLost, Err: why})
+	if !lost {
+		return
 	}
+	if held > 0 { // else there is nothing to tell, but that it may go on like that: see run
+		s.r.q.log.Error("weir: lease lost, its claims are given up", "consumer", s.consumer.ID(), "claims", held, "why", why)
+	}
+	s.r.q.emit(Event{Type: EventLeaseLost, Err: why})
 }
 
 // keep renews the lease by a clock of its own, whatever else is slow.

@@ -134,7 +134,9 @@ func (s *shipper) send() time.Duration {
 	if len(s.hand) == 0 {
 		return 0
 	}
-	if err := s.q.recheck(s.ctx); err != nil {
+	checking, cancel := context.WithTimeout(s.ctx, s.limit())
+	defer cancel()
+	if err := s.q.recheck(checking); err != nil {
 		return s.store.fail(err)
 	}
 	if s.producer == nil {
@@ -215,7 +217,7 @@ func (s *shipper) answered(answer durable.Appended) time.Duration {
 // take ends or marks the jobs an answer speaks of and removes them from the hand.
 func (s *shipper) take(answer durable.Appended) {
 	q := s.q
-	q.backlog.Store(answer.Backlog)
+	q.noteBacklog(answer.Backlog)
 	if answer.Gap {
 		q.lostWrites("append")
 	}

@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,5 +90,27 @@ func TestJobsOfAClaimUnderWayAtAStopGoBackAtOnce(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		b.outage.end()
+	})
+}
+
+// A handler that had been given up for its own timeout was no longer counted at the stop.
+func TestHandlersStuckSinceTheirTimeoutAreReportedAtAStop(t *testing.T) {
+	t.Parallel()
+	bubble(t, "by Run and by Shutdown", func(t *testing.T) {
+		b := open(t, durable.NewMemory(nil), nil)
+		release := make(chan struct{})
+		kind := bridge.NewKind(b.q, "deaf", &bridge.KindOptions[int]{Timeout: time.Minute})
+		_ = kind.Handle(func(context.Context, *bridge.Delivery[int]) error { <-release; return nil })
+		b.run(t, &bridge.RunOptions{Workers: 1, Grace: 5 * time.Second})
+		<-submit(t, kind, 1).Started()
+		time.Sleep(2 * time.Minute)
+		if _, err := b.q.Shutdown(t.Context()); !errors.Is(err, bridge.ErrStuck) {
+			t.Errorf("shutdown: %v", err)
+		}
+		if err := <-b.ran; !errors.Is(err, bridge.ErrStuck) {
+			t.Errorf("run: %v", err)
+		}
+		close(release)
+		synctest.Wait()
 	})
 }

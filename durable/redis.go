@@ -173,19 +173,19 @@ const (
 
 func newLane(n int) lane { return make(lane, n) }
 
-// enter waits for a place, or for ctx.
+// enter waits for a place, or for ctx. Nobody gets in whose ctx has ended: its call would
+// make a client that was closed connect anew.
 func (l lane) enter(ctx context.Context) error {
 	select {
 	case l <- struct{}{}:
-		return nil
-	default:
-	}
-	select {
-	case l <- struct{}{}:
-		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	if ctx.Err() != nil { // both at once
+		l.leave()
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 func (l lane) leave() { <-l }

@@ -1,0 +1,91 @@
+package bridge_test
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/bridge"
+	"github.com/seed-9dec4fca/weir/durable"
+)
+
+// forgetful is a store that opens identities and does not know them afterwards.
+type forgetful struct {
+	*durable.Memory
+	opened atomic.Int64
+}
+
+type forgotten struct{ durable.Consumer }
+
+func (f *forgetful) OpenConsumer(ctx context.Context, lease time.Duration) (durable.Consumer, error) {
+	f.opened.Add(1)
+	c, err := f.Memory.OpenConsumer(ctx, lease)
+	return forgotten{c}, err
+}
+
+func (forgotten) Claim(context.Context, durable.ClaimRequest) (durable.Claimed, error) {
+	time.Sleep(time.Millisecond) // a round trip
+	return durable.Claimed{}, durable.ErrNoSender
+}
+
+// An identity that was lost at once was followed by the next one at once: a thousand a second, each with a
+// line in the log.
+func TestIdentitiesThatAreLostAtOnceFollowWithBackOff(t *testing.T) {
+	t.Parallel()
+	bubble(t, "and are logged at a bounded rate", func(t *testing.T) {
+		engine, log := &forgetful{Memory: durable.NewMemory(nil)}, &lineCounter{}
+		b := setupOn(t, engine, &bridge.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
+		b.run(t, nil)
+		time.Sleep(time.Minute)
+		if n := engine.opened.Load(); n < 10 || n > 120 {
+			t.Errorf("%d identities in a minute", n)
+		}
+		if n := log.lines.Load(); n > 60 {
+			t.Errorf("%d lines in a minute", n)
+		}
+	})
+}
+
+// Handlers began after Run and Shutdown had returned, and nobody was told what they did.
+func TestNoHandlerBeginsAfterRunHasReturned(t *testing.T) {
+	t.Parallel()
+	const rounds, jobs = 300, 200
+	for i := range rounds {
+		q, err := bridge.Open(durable.NewMemory(nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := bridge.NewKind[int](q, "count", nil)
+		var over atomic.Bool
+		var late atomic.Int64
+		_ = kind.Handle(func(context.Context, *bridge.Delivery[int]) error {
+			if over.Load() {
+				late.Add(1)
+			}
+			return nil
+		})
+		ran := make(chan error, 1)
+		go func() {
+			err := q.Run(context.Background(), &bridge.RunOptions{Workers: jobs})
+			over.Store(true)
+			ran <- err
+		}()
+		for k := range jobs {
+			_, _ = kind.TrySubmit(k)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i%20)*100*time.Microsecond)
+		_, _ = q.Shutdown(ctx)
+		<-ran
+		cancel()
+		for range 1000 { // let whatever is ready to run do so
+			runtime.Gosched()
+		}
+		if n := late.Load(); n > 0 {
+			t.Fatalf("round %d: %d handlers began after Run had returned", i, n)
+		}
+	}
+}
