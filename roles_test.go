@@ -38,7 +38,7 @@ const (
 
 // The settings of every process with a role.
 const (
-	roleLease   = 600 * time.Millisecond
+	roleLease   = 1200 * time.Millisecond
 	roleCrashes = 2
 	roleWorkers = 8
 )
