@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,6 +24,7 @@ type frozen struct {
 	q       *bridge.Queue
 	kind    *bridge.Kind[int]
 	tickets []*bridge.Ticket // of the jobs in the front, oldest first
+	filled  time.Time        // after the last slot was given back
 }
 
 const frontCapacity = 8
@@ -41,6 +43,7 @@ func freeze(t *testing.T) *frozen {
 	if err := first.WaitEnqueued(patient(t)); err != nil {
 		t.Fatal(err)
 	}
+	f.filled = time.Now()
 	if err := f.server.Freeze(); err != nil {
 		t.Fatal(err)
 	}
@@ -127,25 +130,34 @@ func TestWaitReturnsWhenASlotFrees(t *testing.T) {
 func TestWaitReturnsWhenItsDeadlinePasses(t *testing.T) {
 	t.Parallel()
 	f := freeze(t)
-	start := time.Now()
-	_, err := f.kind.Submit(t.Context(), 99, policy.Wait(100*time.Millisecond))
-	waited := time.Since(start)
-	if !errors.Is(err, policy.ErrFull) {
-		t.Fatalf("got %v", err)
+	// Refused at once when it is hopeless by the measured drain rate, at the limit otherwise.
+	refused := func(ctx context.Context, limit time.Duration) *policy.Rejection {
+		start := time.Now()
+		_, err := f.kind.Submit(ctx, 99, policy.Wait(limit))
+		rejection, ok := errors.AsType[*policy.Rejection](err)
+		if !ok || !errors.Is(err, policy.ErrFull) {
+			t.Fatalf("got %v", err)
+		}
+		if waited := time.Since(start); waited > 10*time.Second {
+			t.Errorf("returned after %v", waited)
+		}
+		if rejection.Reason != policy.ReasonTimeout && rejection.Reason != policy.ReasonPredicted {
+			t.Errorf("reason %v", rejection.Reason)
+		}
+		return rejection
 	}
-	if r, _ := errors.AsType[*policy.Rejection](err); r.Reason == policy.ReasonTimeout && waited < 100*time.Millisecond {
-		t.Errorf("timed out after %v", waited)
+	if r := refused(t.Context(), time.Millisecond); r.Reason == policy.ReasonTimeout && r.Waited < time.Millisecond {
+		t.Errorf("timed out after %v", r.Waited)
 	}
-	if waited > 5*time.Second {
-		t.Errorf("returned %v after a limit of 100 ms", waited)
+	// The time left is twice what it has taken so far to free nothing: that is not hopeless.
+	limit := 2*time.Since(f.filled) + 100*time.Millisecond
+	if r := refused(t.Context(), limit); r.Reason != policy.ReasonTimeout || r.Waited < limit {
+		t.Errorf("%v after %v, want a timeout after %v", r.Reason, r.Waited, limit)
 	}
-
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = f.kind.Submit(ctx, 99, policy.Wait(time.Hour))
-	if r, ok := errors.AsType[*policy.Rejection](err); !ok || !errors.Is(err, policy.ErrFull) ||
-		r.Reason == policy.ReasonTimeout && !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("at the context's deadline: %v", err)
+	if r := refused(ctx, time.Hour); r.Reason == policy.ReasonTimeout && !errors.Is(r, context.DeadlineExceeded) {
+		t.Errorf("at the context's deadline: %v", r)
 	}
 }
 
@@ -204,7 +216,7 @@ func TestFrozenRedisReachesTheProducerThroughEachPolicy(t *testing.T) {
 	}
 }
 
-func TestFullBacklogReachesTheProducer(t *testing.T) {
+func TestFullBacklogReachesTheProducerThroughEachPolicy(t *testing.T) {
 	t.Parallel()
 	const backlog, capacity = 20, 5
 	rdb, name := redistest.Client(t), redistest.Name(t)
@@ -226,17 +238,42 @@ func TestFullBacklogReachesTheProducer(t *testing.T) {
 	if n := rdb.LLen(patient(t), "{"+name+"}:pending").Val(); n != backlog {
 		t.Errorf("%d pending, want the bound of %d", n, backlog)
 	}
+	eventually(t, "the pressure of a full backlog", func() bool { return q.Pressure() == 1 })
+
 	if _, err := kind.TrySubmit(0); !errors.Is(err, policy.ErrFull) {
-		t.Errorf("with backlog and front full: %v", err)
+		t.Errorf("reject: %v", err)
 	}
-	if p := q.Pressure(); p != 1 {
-		t.Errorf("pressure %v, want 1", p)
+	if _, err := kind.Submit(t.Context(), 0, policy.Wait(50*time.Millisecond)); !errors.Is(err, policy.ErrFull) {
+		t.Errorf("wait: %v", err)
+	}
+	if ticket, err := kind.Submit(t.Context(), 0, policy.DropIncoming()); err != nil || ticket.State() != local.Dropped {
+		t.Errorf("drop incoming: %v, %v", ticket, err)
+	}
+	var share float64
+	if _, err := kind.Submit(t.Context(), 0, policy.Func(func(s policy.Snapshot) policy.Policy {
+		share = s.Backlog
+		return policy.Shed()
+	})); !errors.Is(err, policy.ErrFull) || share != 1 {
+		t.Errorf("a policy of one's own: %v, backlog share %v", err, share)
+	}
+	newest, err := kind.Submit(t.Context(), 0, policy.DropOldest())
+	if err != nil {
+		t.Fatalf("drop oldest: %v", err)
+	}
+	evicted := 0
+	for _, ticket := range tickets[backlog:] {
+		if ticket.State() == local.Evicted {
+			evicted++
+		}
+	}
+	if evicted != 1 {
+		t.Errorf("drop oldest evicted %d of those in the front", evicted)
 	}
 
 	_ = kind.Handle(func(context.Context, *bridge.Delivery[int]) error { return nil })
 	run(t, q, nil)
-	for i, ticket := range tickets {
-		if err := ticket.Wait(patient(t)); err != nil {
+	for i, ticket := range append(tickets, newest) {
+		if err := ticket.Wait(patient(t)); err != nil && !errors.Is(err, local.ErrEvicted) {
 			t.Errorf("job %d: %v", i, err)
 		}
 	}
@@ -291,6 +328,7 @@ func TestBoundsHoldAtEveryInstant(t *testing.T) {
 
 	ctx := patient(t)
 	over := make(chan string, 1)
+	samples := 0
 	watching, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
@@ -299,6 +337,7 @@ func TestBoundsHoldAtEveryInstant(t *testing.T) {
 			if err != nil {
 				continue
 			}
+			samples++
 			if s.Front.Length > capacity || s.Durable.Pending+s.Durable.Scheduled > backlog || s.Durable.Processing > 2*workers {
 				select {
 				case over <- fmt.Sprintf("front %d, durable %+v", s.Front.Length, s.Durable):
@@ -322,6 +361,9 @@ func TestBoundsHoldAtEveryInstant(t *testing.T) {
 	eventually(t, "all jobs have run", func() bool { return ran.Load() >= producers*each })
 	stop()
 	watcher.Wait()
+	if samples == 0 {
+		t.Error("the bounds were never looked at")
+	}
 	select {
 	case what := <-over:
 		t.Errorf("above the bounds: %s", what)
@@ -369,6 +411,36 @@ func TestEmptyQueueDoesNotMeanThatProcessingIsDone(t *testing.T) {
 	if err := ticket.Wait(patient(t)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A call that waited for its turn when Shutdown closed the connections made a new one, and nobody
+// closed that.
+func TestNothingConnectsAfterShutdown(t *testing.T) {
+	t.Parallel()
+	f := freeze(t)
+	const calls = 8
+	asked := make(chan error, calls)
+	for range calls {
+		go func() {
+			_, err := f.q.Stats(context.Background())
+			asked <- err
+		}()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := f.q.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	f.thaw(t)
+	for range calls {
+		if err := <-asked; err == nil {
+			t.Error("answered after Shutdown")
+		}
+	}
+	rdb := f.server.Client(t)
+	eventually(t, "no connection but that of the test", func() bool {
+		return strings.Count(rdb.ClientList(patient(t)).Val(), "\n") == 1
+	})
 }
 
 func TestShutdownHandsBackExactlyWhatIsNotDurable(t *testing.T) {
