@@ -194,6 +194,68 @@ func TestCase07_BoundPassedByManyProducersTogether(t *testing.T) {
 	}
 }
 
+// A stored backlog larger than what a process may hold blocked its start.
+func TestCase10_StoredBacklogLargerThanTheCapacityBlocksTheStart(t *testing.T) {
+	t.Parallel()
+	const stored, capacity = 1000, 10
+	rdb, name := redistest.Client(t), redistest.Name(t)
+	producer := open(t, rdb, name, nil, &bridge.Options{Capacity: stored})
+	for n := range stored {
+		if _, err := plain(producer, "n").TrySubmit(fmt.Sprint(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := producer.Flush(patient(t)); err != nil {
+		t.Fatal(err)
+	}
+
+	q := open(t, rdb, name, nil, &bridge.Options{Capacity: capacity})
+	kind := plain(q, "n")
+	started, release := make(chan string, stored+1), make(chan struct{})
+	if err := kind.Handle(func(_ context.Context, d *bridge.Delivery[string]) error {
+		started <- d.Value
+		<-release
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, q, &bridge.RunOptions{Workers: 4})
+	free := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(free)
+	seen := map[string]int{await(t, "the first stored job runs", started): 1}
+
+	// It produces beside them, and does not wait until they are gone.
+	ticket, err := kind.TrySubmit("late")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ticket.WaitEnqueued(patient(t)); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := q.Stats(patient(t)); err != nil || s.Durable.Pending+s.Durable.Processing != stored+1 {
+		t.Errorf("stored are %+v, %v", s.Durable, err)
+	}
+	free()
+	for range stored {
+		seen[await(t, "the next stored job runs", started)]++
+	}
+	if err := ticket.Wait(patient(t)); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "nothing is left", func() bool {
+		s, err := q.Stats(patient(t))
+		return err == nil && s.Counters.Completed == stored+1 && s.Durable.Pending+s.Durable.Processing+s.Durable.Scheduled == 0
+	})
+	for value, n := range seen {
+		if n != 1 {
+			t.Errorf("job %s ran %d times", value, n)
+		}
+	}
+	if s, _ := q.Stats(cancelled()); len(seen) != stored+1 || s.Front.HighWater > capacity {
+		t.Errorf("%d jobs ran, the front held %d", len(seen), s.Front.HighWater)
+	}
+}
+
 // Idle workers slept between looks, so that a job waited 190 ms on average for nothing.
 func TestCase37_IdleWorkerSleepsThroughAPush(t *testing.T) {
 	t.Parallel()
