@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -296,13 +297,13 @@ func TestCase26_WithATimeoutTheSlotStaysTakenUntilTheHandlerReturns(t *testing.T
 	} {
 		bubble(t, name, func(t *testing.T) {
 			b := setup(t, nil)
-			running := 0
+			var running atomic.Int64
 			kind := bridge.NewKind(b.q, "deaf", &bridge.KindOptions[int]{Timeout: time.Minute})
 			if err := kind.Handle(func(_ context.Context, d *bridge.Delivery[int]) error {
-				if running++; running > 1 {
-					t.Errorf("%d handlers on one worker", running)
+				if n := running.Add(1); n > 1 {
+					t.Errorf("%d handlers on one worker", n)
 				}
-				defer func() { running-- }()
+				defer running.Add(-1)
 				if d.Value == 1 && d.Deliveries == 1 {
 					time.Sleep(time.Minute + c.deaf)
 				}
@@ -321,8 +322,8 @@ func TestCase26_WithATimeoutTheSlotStaysTakenUntilTheHandlerReturns(t *testing.T
 			if err != nil || s.Counters.Stuck != c.stuck || s.Stuck != int(c.stuck) {
 				t.Errorf("while it runs: %+v, %v", s, err)
 			}
-			if running != 1 || next.State() != local.Enqueued {
-				t.Errorf("%d handlers are running, the next job is %v", running, next.State())
+			if n := running.Load(); n != 1 || next.State() != local.Enqueued {
+				t.Errorf("%d handlers are running, the next job is %v", n, next.State())
 			}
 			start := time.Now()
 			if err := next.Wait(t.Context()); err != nil || time.Since(start) > 2*time.Second {
