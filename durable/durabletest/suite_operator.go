@@ -63,6 +63,9 @@ func (q *queue) pages(r durable.JobsRequest) []durable.Record {
 		if err != nil {
 			q.Fatalf("jobs: %v", err)
 		}
+		if bound := min(r.Limit, durable.MaxPage); bound > 0 && len(page.Jobs) > bound {
+			q.Errorf("a page of %d has %d jobs", bound, len(page.Jobs))
+		}
 		all = append(all, page.Jobs...)
 		if page.Cursor == "" {
 			return all
