@@ -107,7 +107,14 @@ func TestPurgeUnderLoadOfSeveralProcesses(t *testing.T) {
 	if n := c.counter(t, "completed"); n+purged != 2*each || c.counter(t, "purged") != purged {
 		t.Errorf("%d completed and %d purged (%d counted), of %d", n, purged, c.counter(t, "purged"), 2*each)
 	}
+	if n := c.counter(t, "completed"); n == 0 || purged == 0 {
+		t.Errorf("%d completed and %d purged: they have not met", n, purged)
+	}
 	effects := c.effects(t)
+	if n := c.counter(t, "completed"); len(effects) != n {
+		t.Errorf("%d completed, and %d had an effect", n, len(effects))
+	}
+	t.Logf("%d had an effect, %d were purged", len(effects), purged)
 	for id, deliveries := range effects {
 		if len(deliveries) != 1 {
 			t.Errorf("job %s: deliveries with an effect %v", id, deliveries)
