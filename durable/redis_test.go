@@ -83,7 +83,7 @@ func TestNewRedis(t *testing.T) {
 		defer func() { _ = own.Close() }()
 		c := own.Options()
 		got = fmt.Sprint(c.MaxRedirects, c.MaxRetries, c.ReadOnly, c.RouteRandomly, c.ReadTimeout, c.WriteTimeout, c.ContextTimeoutEnabled, c.PipelinePoolSize)
-		want = fmt.Sprint(3, -1, false, false, 5*time.Second, 5*time.Second, true, -1)
+		want = fmt.Sprint(3, -1, false, false, 15*time.Second, 15*time.Second, true, -1)
 		if got != want {
 			t.Errorf("cluster settings are\n%s, want\n%s", got, want)
 		}
