@@ -27,18 +27,11 @@ type runner[O, R any] interface {
 }
 
 var (
-	_ kind[string, local.Delivery[string]]        = (*local.Kind[string])(nil)
-	_ kind[string, bridge.Delivery[string]]       = (*bridge.Kind[string])(nil)
-	_ runner[local.RunOptions, local.PoolReport]  = (*local.Pool)(nil)
-	_ runner[bridge.RunOptions, bridge.Report]    = (*bridge.Queue)(nil)
-	_ func(*local.Delivery[int]) *durableDelivery = func(d *local.Delivery[int]) *durableDelivery { return (*durableDelivery)(d) }
-	_ func(*bridge.Delivery[int]) *pooledDelivery = func(d *bridge.Delivery[int]) *pooledDelivery { return (*pooledDelivery)(d) }
-)
-
-// The two deliveries have the same fields, or these conversions would not compile.
-type (
-	durableDelivery = bridge.Delivery[int]
-	pooledDelivery  = local.Delivery[int]
+	_ kind[string, local.Delivery[string]]       = (*local.Kind[string])(nil)
+	_ kind[string, bridge.Delivery[string]]      = (*bridge.Kind[string])(nil)
+	_ runner[local.RunOptions, local.PoolReport] = (*local.Pool)(nil)
+	_ runner[bridge.RunOptions, bridge.Report]   = (*bridge.Queue)(nil)
+	_ *bridge.Delivery[int]                      = (*local.Delivery[int])(nil) // one type
 )
 
 // letters is a program that does not know whether its queue is durable.
