@@ -189,6 +189,18 @@ func TestListACL(t *testing.T) {
 		})
 	}
 
+	t.Run("without pexpire no record is made that would stay for ever", func(t *testing.T) {
+		b := as(t, "no-pexpire", "-pexpire")
+		if _, err := b.list.OpenProducer(b.ctx); err == nil {
+			t.Fatal("opened")
+		}
+		for _, key := range b.keysLike("sender:*") {
+			if b.rdb.PTTL(b.ctx, key).Val() < 0 {
+				t.Error(key, "stays for ever")
+			}
+		}
+	})
+
 	t.Run("without info the queue is usable", func(t *testing.T) {
 		b := as(t, "without-info", "-info")
 		if err := b.list.Check(b.ctx); err != nil {

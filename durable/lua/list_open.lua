@@ -24,6 +24,8 @@ end
 
 if kind == 'consumer' then redis.call('ZREM', consumers, '') end
 redis.call('HSET', counters, 'next_sender', next_sender)
+-- There is nothing to expire yet: but who may not do that must not make a record that stays for ever.
+redis.call('PEXPIRE', sender, T_rec)
 redis.call('HSET', sender, 'kind', kind, 'lease', lease)
 redis.call('PEXPIRE', sender, T_rec)
 redis.call('HSETNX', meta, 'epoch', now)
