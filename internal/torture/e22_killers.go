@@ -11,7 +11,8 @@ import (
 // killers: handlers end their process, panic, leave by Goexit, allocate without measure. Panics run again; a
 // killer of processes is dead after its bound, and of the innocent beside it none is.
 func killers(l *lab) {
-	innocents := 200
+	innocents := pick(l, 100, 200)
+	exiting := pick(l, 3, 1)
 	bound := pick(l, 3, 5)
 	lease := pick(l, time.Second, 2*time.Second)
 	server := l.server()
@@ -25,12 +26,12 @@ func killers(l *lab) {
 		f := role{Name: name, Addr: server.Addr(), Producers: 1, Jobs: jobs, Task: t, List: r.List}
 		l.spawn(f).wait(20 * time.Second)
 	}
-	feed("innocent-a", innocents/2, task{Work: 100})
-	feed("exiting", 1, task{Work: 20, Do: "exit"})
+	feed("innocent-a", innocents/2, task{Work: 500})
+	feed("exiting", exiting, task{Work: 20, Do: "exit"})
 	feed("allocating", 1, task{Work: 20, Do: "alloc"})
 	feed("panicking", 3, task{Do: "panic"})
 	feed("leaving", 3, task{Do: "goexit"})
-	feed("innocent-b", innocents/2, task{Work: 100})
+	feed("innocent-b", innocents/2, task{Work: 500})
 
 	const workers = 2
 	crew := make([]*child, workers)
@@ -70,11 +71,15 @@ func killers(l *lab) {
 		}
 		reasons[who]++
 	}
-	for who, want := range map[string]int{"exiting": 1, "allocating": 1, "panicking": 3, "leaving": 3} {
+	for who, want := range map[string]int{"exiting": exiting, "allocating": 1, "panicking": 3, "leaving": 3} {
 		l.require(reasons[who] == want, "%d of %s are dead, want %d", reasons[who], who, want)
 	}
+	// Only the first death of each killer is shared by those beside it: from then on it is a suspect.
+	charged := p.counters["crashed"]
+	l.figure("charged", charged)
+	l.require(charged <= int64((exiting+1)*r.Workers+deaths), "%d claims were charged with %d deaths by %d killers", charged, deaths, exiting+1)
 	l.figure("deaths", deaths)
 	l.figure("dead", len(p.places))
 	// Each killer alone reaches its bound: no more processes may die than that, the first death being shared.
-	l.require(deaths <= 2*bound, "%d processes died of 2 killers with a bound of %d", deaths, bound)
+	l.require(deaths <= (exiting+1)*bound, "%d processes died of %d killers with a bound of %d", deaths, exiting+1, bound)
 }
