@@ -24,7 +24,6 @@ type frozen struct {
 	q       *bridge.Queue
 	kind    *bridge.Kind[int]
 	tickets []*bridge.Ticket // of the jobs in the front, oldest first
-	filled  time.Time        // after the last slot was given back
 }
 
 const frontCapacity = 8
@@ -43,7 +42,6 @@ func freeze(t *testing.T) *frozen {
 	if err := first.WaitEnqueued(patient(t)); err != nil {
 		t.Fatal(err)
 	}
-	f.filled = time.Now()
 	if err := f.server.Freeze(); err != nil {
 		t.Fatal(err)
 	}
@@ -129,35 +127,36 @@ func TestWaitReturnsWhenASlotFrees(t *testing.T) {
 
 func TestWaitReturnsWhenItsDeadlinePasses(t *testing.T) {
 	t.Parallel()
-	f := freeze(t)
-	// Refused at once when it is hopeless by the measured drain rate, at the limit otherwise.
-	refused := func(ctx context.Context, limit time.Duration) *policy.Rejection {
+	server := redistest.Start(t)
+	if err := server.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Thaw() })
+	// Nothing has ever left the front, so no wait can be told to be hopeless.
+	q := open(t, server.Client(t), "bp", nil, &bridge.Options{Capacity: 1})
+	kind := bridge.NewKind[int](q, "n", nil)
+	if _, err := kind.TrySubmit(0); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ context, limit time.Duration }{
+		"its own":       {time.Hour, 100 * time.Millisecond},
+		"the context's": {100 * time.Millisecond, time.Hour},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), c.context)
+		defer cancel()
 		start := time.Now()
-		_, err := f.kind.Submit(ctx, 99, policy.Wait(limit))
+		_, err := kind.Submit(ctx, 99, policy.Wait(c.limit))
+		waited := time.Since(start)
 		rejection, ok := errors.AsType[*policy.Rejection](err)
-		if !ok || !errors.Is(err, policy.ErrFull) {
-			t.Fatalf("got %v", err)
+		if !ok || rejection.Reason != policy.ReasonTimeout || !errors.Is(err, policy.ErrFull) {
+			t.Fatalf("%s: %v", name, err)
 		}
-		if waited := time.Since(start); waited > 10*time.Second {
-			t.Errorf("returned after %v", waited)
+		if errors.Is(err, context.DeadlineExceeded) != (c.context < c.limit) {
+			t.Errorf("%s: %v", name, err)
 		}
-		if rejection.Reason != policy.ReasonTimeout && rejection.Reason != policy.ReasonPredicted {
-			t.Errorf("reason %v", rejection.Reason)
+		if waited < 100*time.Millisecond || waited > 10*time.Second {
+			t.Errorf("%s: after %v", name, waited)
 		}
-		return rejection
-	}
-	if r := refused(t.Context(), time.Millisecond); r.Reason == policy.ReasonTimeout && r.Waited < time.Millisecond {
-		t.Errorf("timed out after %v", r.Waited)
-	}
-	// The time left is twice what it has taken so far to free nothing: that is not hopeless.
-	limit := 2*time.Since(f.filled) + 100*time.Millisecond
-	if r := refused(t.Context(), limit); r.Reason != policy.ReasonTimeout || r.Waited < limit {
-		t.Errorf("%v after %v, want a timeout after %v", r.Reason, r.Waited, limit)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if r := refused(ctx, time.Hour); r.Reason == policy.ReasonTimeout && !errors.Is(r, context.DeadlineExceeded) {
-		t.Errorf("at the context's deadline: %v", r)
 	}
 }
 

@@ -80,10 +80,12 @@ func ExampleKind_Submit() {
 	dropped, err := mail.Submit(ctx, Email{To: "eve"}, policy.DropIncoming())
 	fmt.Println("fourth:", err, dropped.State())
 
-	ctx, cancel = context.WithTimeout(ctx, 10*time.Millisecond)
+	ctx, cancel = context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	report, err := q.Shutdown(ctx)
-	fmt.Println("came back:", string(report.Returned[0].Payload), err)
+	for _, back := range report.Returned {
+		fmt.Println("came back:", string(back.Payload), err)
+	}
 	// Output:
 	// first: <nil> <nil>
 	// second: <nil> accepted
