@@ -126,7 +126,9 @@ func (t *settler) settle(batch []*outcome) {
 			return
 		case errors.Is(err, durable.ErrNoSender), errors.Is(err, durable.ErrOutdated):
 			s.lose(err)
-		case time.Since(since) < t.r.q.opts.PersistWithin && sleep(t.ctx, p.fail(err)):
+		case time.Since(since) >= t.r.q.opts.PersistWithin:
+			s.lose(err) // a number is given up with its identity only, or the next one looks like a gap
+		case sleep(t.ctx, p.fail(err)):
 			continue
 		}
 		t.unsettled(batch, err)
