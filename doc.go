@@ -31,7 +31,8 @@
 //     submit it again under the same ID.
 //   - dead: attempts used up, a permanent error, or it kept killing its worker.
 //     Redis keeps it for an operator.
-//   - cancelled, expired: asked for; waited longer than it was worth.
+//   - cancelled: its record was removed from the store while it ran. Cancelling and expiry on
+//     request have their names (expired) and are not built yet.
 //   - detached: this process has stopped watching. The job is durable and goes on.
 //
 // # Guarantees, and what is not promised

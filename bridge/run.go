@@ -20,7 +20,7 @@ import (
 //	sweep    returns what dead processes hold   one
 //	execute  calls a handler                    one for each delivery, at most Workers
 //
-// Two contexts: stopping ends when nothing more is to be claimed; the handlers' contexts
+// Two contexts: stopped ends when nothing more is to be claimed; the handlers' contexts
 // descend from the session that claimed their job, and end when it is lost or the grace is over.
 type run struct {
 	q       *Queue
