@@ -90,4 +90,10 @@
 //	defer stop()
 //	err := queue.Run(ctx, nil)                // returns after SIGTERM and the grace time
 //	report, err := queue.Shutdown(deadline)   // with a context of its own
+//
+// # Testing your code
+//
+// durable.NewMemory is a queue without Redis, and package durable/durabletest holds its calls and
+// asserts: accepted but not enqueued, rejected, evicted, retried and dead, in a few lines each and
+// without sleeping.
 package weir
