@@ -35,6 +35,28 @@
 // A completed job is deleted, unless its retention_ms asks for its record to be kept: its hash then stays for
 // so long, without the payload, and the ID is taken meanwhile.
 //
+// # Engines
+//
+// All engines keep the contract of Engine; durabletest.Run checks it on each. What not all of them can do is a
+// flag of Capabilities, and a row here:
+//
+//	                 | List               | Memory             | Streams
+//	order            | FIFO               | FIFO               | FIFO
+//	what is released | comes first        | comes first        | comes first
+//	delay            | sorted set         | yes                | sorted set
+//	priority         | no (1)             | no (1)             | no (1)
+//	fan-out          | no (2)             | no (2)             | groups
+//	retention        | yes                | yes                | yes
+//	recovery         | leases             | leases             | leases, and XAUTOCLAIM
+//	bounds           | backlog, dead,     | backlog, dead,     | backlog, dead,
+//	                 | corrupt, completed | completed          | corrupt, completed
+//	keys per job     | hash, list entry   | none               | hash, stream entry
+//	survives         | what Redis does    | nothing            | what Redis does
+//	minimum version  | Redis 6.2          | none               | Redis 7.0
+//
+// (1) A list and a stream have one order, and it is that of arrival. (2) A list's entry is taken by one
+// consumer, and then it is not there for others.
+//
 // # Scripts
 //
 // Every change is one Lua script of lua/, atomic on the server, and each begins with a header

@@ -105,6 +105,20 @@ type Consumer interface {
 type Info struct {
 	Name       string // as in logs and errors
 	MaxBacklog int64  // bound of pending plus scheduled
+	// Capabilities is what the engine can do. One that declares none is not checked: durabletest refuses it.
+	Capabilities Capabilities
+}
+
+// Capabilities tell what an engine can do of what not every engine can. The package comment has a row for
+// each, and for each that an engine lacks the reason. What is asked of an engine that lacks it is
+// ErrUnsupported, never something less.
+type Capabilities struct {
+	FIFO         bool // jobs without a delay are claimed in the order in which they were appended
+	ReturnsFirst bool // what is released, or returned uncharged, is claimed before what waits, in its order
+	Delay        bool // Job.Delay, and Outcome.Delay of Retry and Snooze
+	Retention    bool // Job.Retention
+	Priority     bool // jobs of a higher priority are claimed before others
+	FanOut       bool // several groups of consumers, each of which gets every job
 }
 
 // Job is what a producer appends.

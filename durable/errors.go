@@ -35,6 +35,9 @@ var (
 	ErrNoJob = errors.New("durable: no such job")
 	// ErrNoOperator: this engine is not made for operators' calls. Matches ErrNotExecuted too.
 	ErrNoOperator = &classed{"durable: the engine offers no operator calls", ErrNotExecuted}
+	// ErrUnsupported: the engine lacks a capability that was asked for (Capabilities); the message
+	// names it. Matches ErrNotExecuted too.
+	ErrUnsupported = &classed{"durable: the engine cannot do that", ErrNotExecuted}
 	// ErrUnconfirmed: a purge was not confirmed by the queue's name. Matches ErrNotExecuted too.
 	ErrUnconfirmed = &classed{"durable: purge is not confirmed", ErrNotExecuted}
 )

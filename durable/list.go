@@ -162,7 +162,9 @@ func validateName(name string) error {
 
 // Info tells the name and the bound, and the error of a bad name or option.
 func (l *List) Info() (Info, error) {
-	return Info{Name: l.name, MaxBacklog: l.opts.MaxBacklog}, l.bad
+	return Info{Name: l.name, MaxBacklog: l.opts.MaxBacklog, Capabilities: Capabilities{
+		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true,
+	}}, l.bad
 }
 
 // Close lets go of the store's client, which closes with the last queue that uses it. It

@@ -123,7 +123,9 @@ func (o *MemoryOptions) validate() error {
 
 // Info tells the name and the bound, and the error of bad options by name.
 func (m *Memory) Info() (Info, error) {
-	return Info{Name: m.opts.Name, MaxBacklog: m.opts.MaxBacklog}, m.bad
+	return Info{Name: m.opts.Name, MaxBacklog: m.opts.MaxBacklog, Capabilities: Capabilities{
+		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true,
+	}}, m.bad
 }
 
 // Check finds nothing wrong, but bad options. It does not block.

@@ -64,7 +64,7 @@ type Redis struct {
 	mu     sync.Mutex // guards what follows
 	client redis.UniversalClient
 	gate   *gate
-	holds  map[*List]struct{}
+	holds  map[Engine]struct{}
 }
 
 // NewRedis takes the address, the credentials and the dialer of rdb, which is a
@@ -75,7 +75,7 @@ func NewRedis(rdb redis.UniversalClient, opts *RedisOptions) (*Redis, error) {
 	r := &Redis{
 		commands: newLane(commandLane),
 		renewals: newLane(renewalLane),
-		holds:    make(map[*List]struct{}),
+		holds:    make(map[Engine]struct{}),
 	}
 	if opts != nil {
 		r.opts = *opts
@@ -114,8 +114,8 @@ func NewRedis(rdb redis.UniversalClient, opts *RedisOptions) (*Redis, error) {
 	return r, nil
 }
 
-// hold gives l the client, which stays open until l lets it go.
-func (r *Redis) hold(l *List) (redis.UniversalClient, *gate) {
+// hold gives a queue the client, which stays open until the queue lets it go.
+func (r *Redis) hold(l Engine) (redis.UniversalClient, *gate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.client == nil {
@@ -129,8 +129,8 @@ func (r *Redis) hold(l *List) (redis.UniversalClient, *gate) {
 	return r.client, r.gate
 }
 
-// drop lets l's hold go; the last one closes the client.
-func (r *Redis) drop(l *List) error {
+// drop lets a queue's hold go; the last one closes the client.
+func (r *Redis) drop(l Engine) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.holds, l)

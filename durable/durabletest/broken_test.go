@@ -47,6 +47,20 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 			},
 		},
 		{
+			"no capability is declared",
+			func(m *durable.Memory) durable.Engine { return &silent{m} },
+			[]string{
+				"capabilities are declared, and what is lacking is refused by name",
+			},
+		},
+		{
+			"a delay that is lacking, and accepted",
+			func(m *durable.Memory) durable.Engine { return &boaster{m} },
+			[]string{
+				"capabilities are declared, and what is lacking is refused by name",
+			},
+		},
+		{
 			"redrive of whatever there is",
 			func(m *durable.Memory) durable.Engine { return &reviver{m} },
 			[]string{
@@ -195,4 +209,22 @@ func (p *forgetfulProducer) Close(ctx context.Context, n uint64) (durable.Append
 		p.asked = n
 	}
 	return p.Producer.Close(ctx, p.applied)
+}
+
+// silent declares no capabilities.
+type silent struct{ *durable.Memory }
+
+func (e *silent) Info() (durable.Info, error) {
+	info, err := e.Memory.Info()
+	info.Capabilities = durable.Capabilities{}
+	return info, err
+}
+
+// boaster says it cannot delay, and takes delayed jobs all the same.
+type boaster struct{ *durable.Memory }
+
+func (e *boaster) Info() (durable.Info, error) {
+	info, err := e.Memory.Info()
+	info.Capabilities.Delay = false
+	return info, err
 }

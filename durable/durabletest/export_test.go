@@ -11,3 +11,18 @@ func RunEach(open Open, each func(name string, run func(t testing.TB))) {
 		})
 	}
 }
+
+// Unmade are the names in needs that no promise has.
+func Unmade() []string {
+	known := make(map[string]bool)
+	for _, p := range append(promises(), operatorPromises()...) {
+		known[p.name] = true
+	}
+	var unmade []string
+	for name := range needs {
+		if !known[name] {
+			unmade = append(unmade, name)
+		}
+	}
+	return unmade
+}

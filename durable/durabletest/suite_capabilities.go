@@ -1,0 +1,93 @@
+package durabletest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+)
+
+// An engine is measured by what it says it can do (durable.Capabilities). A promise that needs what it
+// lacks is not made; that the engine refuses what it was asked for then is.
+
+func fifo(c durable.Capabilities) bool         { return c.FIFO }
+func returnsFirst(c durable.Capabilities) bool { return c.ReturnsFirst }
+func delay(c durable.Capabilities) bool        { return c.Delay }
+func retention(c durable.Capabilities) bool    { return c.Retention }
+
+// needs names the promises that not every engine makes.
+var needs = map[string]func(durable.Capabilities) bool{
+	"jobs are claimed in the order of appending": fifo,
+
+	"a released job is the next, and nothing is charged":                               returnsFirst,
+	"jobs that are released together come next, in their order":                        returnsFirst,
+	"what a leaving consumer returns is at the head, in its order":                     returnsFirst,
+	"claims whose answer was lost are returned uncharged":                              returnsFirst,
+	"a delayed job is not claimed before its time":                                     delay,
+	"many jobs due at once are all claimed, the earliest first":                        delay,
+	"a retry comes back after its delay with one attempt more":                         delay,
+	"a snooze comes back after its delay without an attempt":                           delay,
+	"a delay is whole milliseconds, and none is due at once":                           delay,
+	"an ID is taken while its record is kept":                                          retention,
+	"records of completed jobs are bounded":                                            retention,
+	"a settle with a retention sent twice is applied once":                             retention,
+	"only completed jobs are kept":                                                     retention,
+	"a completed job with a retention is found, without its payload, until it is over": retention,
+}
+
+// capabilityPromises are those about capabilities themselves. Each looks at the ones that are lacking.
+func capabilityPromises() []promise {
+	refuses := func(q *queue, what string, lacking bool, j *durable.Job) {
+		q.Helper()
+		if !lacking {
+			return
+		}
+		if a, err := q.producer().Append(q.ctx, 1, []*durable.Job{j}); !errors.Is(err, durable.ErrUnsupported) {
+			q.Errorf("an append with a %s: %+v, %v; want ErrUnsupported", what, a, err)
+		}
+		q.places("after it", durable.Stats{})
+	}
+	return []promise{
+		{"capabilities are declared, and what is lacking is refused by name", Limits{}, func(q *queue) {
+			c := q.capabilities()
+			if c == (durable.Capabilities{}) {
+				q.Fatalf("info declares no capability at all")
+			}
+			late, kept := job("late"), job("kept")
+			late.Delay, kept.Retention = time.Hour, time.Hour
+			refuses(q, "delay", !c.Delay, late)
+			refuses(q, "retention", !c.Retention, kept)
+		}},
+	}
+}
+
+// capabilities are what the engine says it can do.
+func (q *queue) capabilities() durable.Capabilities {
+	q.Helper()
+	info, err := q.engine.Info()
+	if err != nil {
+		q.Fatalf("info: %v", err)
+	}
+	return info.Capabilities
+}
+
+// made are those of the promises that the engine makes.
+func made(t testing.TB, promises []promise, open Open) []promise {
+	t.Helper()
+	e := open(t, Limits{})()
+	info, err := e.Info()
+	if err != nil {
+		t.Fatalf("info: %v", err)
+	}
+	if err := e.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	var kept []promise
+	for _, p := range promises {
+		if can := needs[p.name]; can == nil || can(info.Capabilities) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
