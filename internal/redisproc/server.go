@@ -41,7 +41,7 @@ func Start(dir string, args ...string) (*Server, error) {
 	// The port is free when it is chosen and may be taken a moment later.
 	for range 5 {
 		var port int
-		if port, err = freePort(); err != nil {
+		if port, err = FreePort(); err != nil {
 			return nil, err
 		}
 		s := &Server{dir: dir, args: args, port: port, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
@@ -55,7 +55,8 @@ func Start(dir string, args ...string) (*Server, error) {
 	return nil, err
 }
 
-func freePort() (int, error) {
+// FreePort finds a port of this machine that nobody listens on. It may be taken a moment later.
+func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
