@@ -35,6 +35,7 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 				"a token that never was changes nothing",
 				"claims whose answer was lost are returned uncharged",
 				"codes are in the order of the outcomes",
+				"histories of appends, claims and settles are linearizable",
 			},
 		},
 		{
@@ -44,6 +45,7 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 				"a repeated append gets the first answer",
 				"an append answered before a pause keeps its answer",
 				"an append sent twice is stored once",
+				"histories of appends, claims and settles are linearizable",
 			},
 		},
 		{
@@ -92,6 +94,7 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 			},
 			[]string{
 				"a settle after the sweep changes nothing",
+				"histories of appends, claims and settles are linearizable",
 			},
 		},
 	} {
@@ -181,14 +184,17 @@ func (e *forgetful) OpenProducer(ctx context.Context) (durable.Producer, error) 
 
 type forgetfulProducer struct {
 	durable.Producer
-	asked   uint64 // the greatest number of the caller
-	applied uint64 // what the engine has been told
+	mu      sync.Mutex // a copy of a request may come while the next one is made
+	asked   uint64     // the greatest number of the caller
+	applied uint64     // what the engine has been told
 }
 
 func (p *forgetfulProducer) Append(ctx context.Context, n uint64, jobs []*durable.Job) (durable.Appended, error) {
 	if ctx.Err() != nil {
 		return durable.Appended{}, context.Cause(ctx)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if n < p.asked {
 		return durable.Appended{}, durable.ErrOutdated
 	}
@@ -201,6 +207,8 @@ func (p *forgetfulProducer) Append(ctx context.Context, n uint64, jobs []*durabl
 }
 
 func (p *forgetfulProducer) Close(ctx context.Context, n uint64) (durable.Appended, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if n < p.asked {
 		return durable.Appended{}, durable.ErrOutdated
 	}

@@ -89,6 +89,7 @@ func promises() []promise {
 		tokenPromises(),
 		leasePromises(),
 		crashPromises(),
+		historyPromises(),
 	)
 }
 
