@@ -188,7 +188,11 @@ func TestCase38_DueJobsAreLostWithTheirPoller(t *testing.T) {
 			}
 		}
 		remove()
-		<-died
+		select {
+		case <-died:
+		case <-time.After(patience):
+			t.Fatal("before anything died:", err)
+		}
 		if err := s.Restart(); err != nil {
 			t.Fatal(err)
 		}
