@@ -1,0 +1,116 @@
+--[[ stream_append: stores a prefix of a batch of jobs, as far as the backlog has room.
+
+ARGV  id, n          see stream_sender
+      max_backlog    bound of what waits: unread, returned and scheduled together
+      count          then for each job: id kind payload headers delay (ms) max_attempts timeout (ms)
+                     retention (ms)
+Returns OK taken refused gap backlog paused
+        refused is a list of <position>D (duplicate), K (its key is not a job), I (bad ID), each
+        ended by a comma; positions count from 0. paused is 1 while an operator has stopped the
+        intake: then there is no room for anybody.
+        UNKNOWN, OLD.
+Called by producer.Append.
+
+The bound refuses; it never trims. The entry goes before the record: what a script that stopped
+half-way leaves is an entry without one, which is dropped where it is met.
+]]
+--#include stream_base
+--#include stream_sender
+local max_backlog, jobs = tonumber(arg()), tonumber(arg())
+local words = 8 -- of one job
+local stopped = paused('intake') and 1 or 0
+
+local kind, last, answer_taken, answer_refused = unpack(redis.call('HMGET', sender,
+  'kind', 'append', 'append_taken', 'append_refused'))
+if not kind then return {'UNKNOWN'} end
+last = whole(last) or 0
+if number < last then return {'OLD'} end
+local waits = backlog()
+if number == last then
+  return {'OK', answer_taken or '0', answer_refused or '', 0, waits, stopped}
+end
+
+local room = stopped == 1 and 0 or max_backlog - waits
+local first = position
+local fresh = true -- no key of any of these jobs is there: one question instead of one each
+for from = 0, jobs - 1, 1000 do
+  local keys = {}
+  for i = from, math.min(from + 999, jobs - 1) do
+    keys[#keys + 1] = job_prefix .. ARGV[first + 1 + i * words]
+  end
+  fresh = fresh and redis.call('EXISTS', unpack(keys)) == 0
+end
+
+-- cancelled tells whether a record has outlived its entry, which somebody has deleted by hand while it
+-- waited: the ID is free.
+local function cancelled(job)
+  local f = redis.call('HMGET', job, 'entry', 'delayed')
+  if f[2] or not f[1] or redis.call('XRANGE', stream, f[1], f[1])[1] then return false end
+  for _, name in ipairs(redis.call('HKEYS', job)) do
+    if string.find(name, '^status') then
+      local status = redis.call('HGET', job, name)
+      if status ~= '' and status ~= 'pending' and status ~= 'scheduled' then return false end
+    end
+  end
+  return true
+end
+
+-- Decide first, write afterwards: what is already stored under this very position is the
+-- work of a script that stopped half-way, and counts as stored.
+local taken, refused, seen, accepted, replaced = 0, {}, {}, {}, {}
+for i = 0, jobs - 1 do
+  local at = first + i * words
+  local job_id = ARGV[at + 1]
+  local job = job_prefix .. job_id
+  local code
+  if job_id == '' or #job_id > max_id then
+    code = 'I'
+  elseif seen[job_id] then
+    code = 'D'
+  elseif not fresh then
+    local is = type_of(job)
+    if is == 'hash' then
+      if redis.call('HGET', job, 'append') == id .. ':' .. n .. ':' .. i then
+        code = 'S'
+      elseif cancelled(job) then
+        replaced[#replaced + 1] = job
+      else
+        code = 'D'
+      end
+    elseif is ~= 'none' then
+      code = 'K'
+    end
+  end
+  if not code then
+    if room <= 0 then break end
+    room = room - 1
+    seen[job_id] = true
+    accepted[#accepted + 1] = i
+  elseif code ~= 'S' then
+    refused[#refused + 1] = i .. code .. ','
+  end
+  taken = taken + 1
+end
+
+for _, job in ipairs(replaced) do redis.call('DEL', job) end
+for _, i in ipairs(accepted) do
+  local at = first + i * words
+  local job_id, job_kind, payload, headers, delay, attempts, timeout, retention = unpack(ARGV, at + 1, at + words)
+  local place = id .. ':' .. n .. ':' .. i
+  if delay == '0' then
+    local entry = redis.call('XADD', stream, '*', 'id', job_id, 'kind', job_kind, 'payload', payload, 'headers', headers,
+      'max_attempts', attempts, 'timeout_ms', timeout, 'retention_ms', retention, 'append', place)
+    redis.call('HSET', job_prefix .. job_id, 'append', place, 'entry', entry)
+  else
+    redis.call('ZADD', scheduled, now + delay, job_id)
+    redis.call('HSET', job_prefix .. job_id, 'append', place, 'delayed', 1, 'kind', job_kind, 'payload', payload,
+      'headers', headers, 'max_attempts', attempts, 'timeout_ms', timeout, 'retention_ms', retention)
+  end
+end
+
+local refusals = table.concat(refused)
+redis.call('HSET', sender, 'append', n, 'append_taken', taken, 'append_refused', refusals)
+redis.call('PEXPIRE', sender, T_rec)
+count('appended', #accepted)
+count('duplicate', #refused)
+return {'OK', taken, refusals, number > last + 1 and 1 or 0, waits + #accepted, stopped}

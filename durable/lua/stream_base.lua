@@ -1,0 +1,148 @@
+--[[ stream_base: what every script of the stream engine begins with. Not a script of its own.
+
+KEYS  the fixed keys of the queue, in the order below; always all of them. Those that belong to
+      one group end with @<group>, but for the group weir.
+      Keys made from an ID or an identity (job:, sender:), and those of other groups, are built
+      here, under the prefix, so that they lie in the slot of the fixed keys.
+ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legible
+      prefix       of every key of the queue
+      wire         the newest wire version this client speaks
+      group        the consumer group
+      then what the script's own header says
+Gives T_rec, max_id, now (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks,
+paused(), count(), and what is known of the stream and its groups.
+Answers, before any write:
+      BADKEY key type wanted   a key of the queue holds something else
+      WIRE version             the queue is of a newer wire version
+]]
+local meta, counters, stream, scheduled, accounts, wake, returned, retries, dead, corrupt, consumers, completed =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local types = {'hash', 'hash', 'stream', 'zset', 'hash', 'stream', 'zset', 'zset', 'stream', 'stream', 'zset', 'zset'}
+local prefix, wire, group = ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local job_prefix = prefix .. 'job:'
+local parked = '-' -- the consumer that stands for nobody: of what waits to be claimed again
+
+local T_rec = 24 * 3600 * 1000 -- ms; the life of a sender's record after its last request, longer
+-- than anybody may stay in doubt
+local max_id = 1024 -- bytes of an ID; MaxIDBytes in Go
+
+local position = 4
+local function arg()
+  position = position + 1
+  return ARGV[position]
+end
+
+local function args(k)
+  position = position + k
+  return unpack(ARGV, position - k + 1, position)
+end
+
+local function type_of(key)
+  return redis.call('TYPE', key).ok
+end
+
+-- mistyped returns the answer to give when a key holds something else than wanted, or nil.
+local function mistyped(key, wanted)
+  local is = type_of(key)
+  if is ~= 'none' and is ~= wanted then
+    return {'BADKEY', key, is, wanted}
+  end
+end
+
+for i, key in ipairs(KEYS) do
+  local bad = mistyped(key, types[i])
+  if bad then return bad end
+end
+
+do
+  local theirs, engine = unpack(redis.call('HMGET', meta, 'wire', 'engine'))
+  theirs = tonumber(theirs or 0) or 0
+  if theirs > wire then return {'WIRE', tostring(theirs)} end
+  if theirs > 0 and engine ~= 'stream' then
+    return {'BADKEY', meta, 'queue of another engine', 'queue of streams'}
+  end
+end
+
+local seconds, micros = unpack(redis.call('TIME'))
+local now = seconds * 1000 + math.floor(micros / 1000)
+
+-- whole reads a field that must be a whole number: missing is 0, anything else nil. Fifteen
+-- digits are exact in a double.
+local function whole(field)
+  if not field or field == '' or field == '0' then return 0 end
+  if #field <= 15 and string.find(field, '^%d+$') then return tonumber(field) end
+  return nil
+end
+
+-- paused tells whether an operator has stopped 'intake' or 'claims'. HSET meta pause_claims 1, by
+-- hand, is such a stop too.
+local function paused(what)
+  local set = redis.call('HGET', meta, 'pause_' .. what)
+  return set and set ~= '' and set ~= '0'
+end
+
+-- count adds to the accounting. A counter that somebody has spoilt stays as it is.
+local function count(name, by)
+  if by > 0 then redis.pcall('HINCRBY', accounts, name, by) end
+end
+
+-- suffix is what the keys and fields of a group end with.
+local function suffix(of)
+  return of == 'weir' and '' or '@' .. of
+end
+local own = suffix(group)
+
+-- field names of our group's part of a job's record
+local F = {}
+for _, name in ipairs({'status', 'claim_token', 'claimed_at_ms', 'attempts', 'crashes', 'deliveries', 'fence', 'reason',
+  'redriven', 'buried', 'retention_ms', 'completed_by', 'completed_at_ms'}) do
+  F[name] = name .. own
+end
+
+-- padded makes an entry's ID one that sorts as a string in the order of the stream.
+local function padded(entry)
+  local ms, seq = string.match(entry, '^(%d+)%-(%d+)$')
+  if not ms then return entry end
+  return string.rep('0', 20 - #ms) .. ms .. '-' .. string.rep('0', 20 - #seq) .. seq
+end
+
+-- unpadded is its inverse.
+local function unpadded(name)
+  local ms, seq = string.match(name, '^0*(%d+)%-0*(%d+)$')
+  return ms and ms .. '-' .. seq or name
+end
+
+-- groups are those of the stream, as Redis knows them: name → {last, pending, lag (nil: unknown), consumers}.
+local function read_groups()
+  local all, n = {}, 0
+  local info = redis.pcall('XINFO', 'GROUPS', stream)
+  if info.err then return all, 0 end
+  for _, flat in ipairs(info) do
+    local g = {}
+    for i = 1, #flat, 2 do g[flat[i]] = flat[i + 1] end
+    all[g.name] = {last = g['last-delivered-id'], pending = g.pending, lag = g.lag or nil, consumers = g.consumers}
+    n = n + 1
+  end
+  return all, n
+end
+
+-- unread is how many entries a group has not been given yet, or the most it can be; sure says which. Redis's
+-- own figure (lag) is not known after some deletions, and too high after others.
+local function unread(g, alone)
+  local most = math.max(0, redis.call('XLEN', stream) - g.pending)
+  if alone then return most, true end
+  if g.lag then return math.min(most, g.lag), true end
+  return most, false
+end
+
+-- backlog is what waits, of the group that is furthest behind: unread, returned, and scheduled.
+local function backlog()
+  local all, n = read_groups()
+  local most = n == 0 and redis.call('XLEN', stream) or 0
+  for name, g in pairs(all) do
+    local s = suffix(name)
+    local waits = unread(g, n == 1) + redis.call('ZCARD', prefix .. 'returned' .. s) + redis.call('ZCARD', prefix .. 'retries' .. s)
+    most = math.max(most, waits)
+  end
+  return most + redis.call('ZCARD', scheduled)
+end

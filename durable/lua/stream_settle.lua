@@ -1,0 +1,127 @@
+--[[ stream_settle: ends or returns claims, each only if its token is still the job's. Needs the
+sender's record, not a lease.
+
+ARGV  id, n         see stream_sender
+      max_dead      dead letters kept
+      max_completed records of completed jobs kept
+      count         then for each outcome: id token verdict delay (ms) max_attempts reason
+                    verdict: D done, R retry, S snooze, X dead, L release
+Returns OK codes trimmed gap
+        codes: one letter each: O applied, X a retry that used the attempts up, G no such job,
+        S the token is another: nothing was changed
+        UNKNOWN, OLD.
+Called by consumer.Settle.
+
+XACK asks for no token, so it is never sent but after the record has been asked, in the same script. The
+record goes first where a job ends, and the entry after it; everything else has its destination first. One that
+came without an ID has no mark but its record: of that the entry goes first.
+]]
+--#include stream_base
+--#include stream_sender
+--#include stream_entry
+--#include stream_bury
+--#include stream_retain
+local max_dead, max_completed, outcomes = tonumber(arg()), tonumber(arg()), tonumber(arg())
+
+local kind, last, suspect, answer_codes, answer_trimmed = unpack(redis.call('HMGET', sender,
+  'kind', 'settle', 'suspect', 'settle_codes', 'settle_trimmed'))
+if not kind then return {'UNKNOWN'} end
+last = whole(last) or 0
+if number < last then return {'OLD'} end
+if number == last then
+  return {'OK', answer_codes or '', answer_trimmed or '0', 0}
+end
+
+redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
+ensure_group()
+
+local codes, over, foreign, gone, released, later_on, ended = {}, {}, {}, {}, {}, {}, {}
+local done, retained, retried, snoozed = 0, 0, 0, 0
+
+local function later(job_id, entry, delay, ...)
+  redis.call('ZADD', retries, now + delay, entry)
+  redis.call('HSET', job_prefix .. job_id, F.status, 'scheduled', F.claim_token, '', ...)
+  later_on[#later_on + 1] = entry
+end
+
+-- kill buries a job, or ends it where there is nothing to bury.
+local function kill(job_id, entry, reason, ...)
+  if bury(job_id, entry, reason, ...) then return true end
+  over[#over + 1] = job_id
+  ended[job_id] = true
+  return false
+end
+
+local function settle(job_id, token, verdict, delay, max_attempts, reason)
+  local job = job_prefix .. job_id
+  local f = redis.pcall('HMGET', job, F.claim_token, F.retention_ms, F.status, F.completed_by, F.redriven, 'entry')
+  local holds = f[1]
+  -- What a script that stopped half-way has recorded as completed is completed by this one.
+  local again = verdict == 'D' and f[3] == 'completed' and f[4] == token
+  if again then holds = token end
+  if ended[job_id] or f.err or (not holds and redis.call('EXISTS', job) == 0) then return 'G' end
+  if token == '' or holds ~= token then return 'S' end
+
+  local entry = f[5] or f[6]
+  local code = 'O'
+  if verdict == 'D' then
+    local retention = whole(f[2]) or 0
+    if retention > 0 then
+      if not again then retain(job_id, entry, token, retention) end
+      retained = retained + 1
+    elseif entry == job_id then
+      foreign[#foreign + 1] = job_id
+    else
+      over[#over + 1] = job_id
+    end
+    ended[job_id] = true
+    if not again then done = done + 1 end
+  elseif verdict == 'R' then
+    local attempts = (whole(redis.call('HGET', job, F.attempts)) or 0) + 1
+    if attempts >= tonumber(max_attempts) then
+      if not kill(job_id, entry, reason, F.attempts, attempts) then code = 'G' else code = 'X' end
+    else
+      later(job_id, entry, delay, F.attempts, attempts, F.reason, reason)
+      retried = retried + 1
+      return code
+    end
+  elseif verdict == 'S' then
+    later(job_id, entry, delay)
+    snoozed = snoozed + 1
+    return code
+  elseif verdict == 'X' then
+    if not kill(job_id, entry, reason) then code = 'G' end
+  elseif verdict == 'L' then
+    released[#released + 1] = entry
+    redis.call('ZADD', returned, 0, padded(entry))
+    redis.call('HSET', job, F.status, 'pending', F.claim_token, '')
+    return code
+  end
+  gone[#gone + 1] = entry
+  return code
+end
+
+for i = 1, outcomes do
+  local job_id, token, verdict, delay, max_attempts, reason = args(6)
+  codes[i] = settle(job_id, token, verdict, delay, max_attempts, reason)
+  if job_id == suspect and codes[i] ~= 'S' then
+    redis.call('HDEL', sender, 'suspect')
+  end
+end
+
+claim_for(parked, later_on)
+put_back(released)
+forget(over)
+finish(gone)
+forget(foreign)
+wake_up()
+
+local trimmed = trim_dead(max_dead)
+if retained > 0 then trim_completed(max_completed) end
+local answer = table.concat(codes)
+redis.call('HSET', sender, 'settle', n, 'settle_codes', answer, 'settle_trimmed', trimmed)
+count('completed', done)
+count('retried', retried)
+count('snoozed', snoozed)
+count('released', #released)
+return {'OK', answer, trimmed, number > last + 1 and 1 or 0}

@@ -1,0 +1,47 @@
+package durable
+
+import (
+	"fmt"
+	"time"
+)
+
+// streamClaimWords is how many words of an answer describe one claim.
+const streamClaimWords = 10
+
+// streamClaimed decodes the answer to a claim with this token.
+func (r *reply) streamClaimed(code, token string) (Claimed, error) {
+	var c Claimed
+	switch code {
+	case "J", "E", "M", "P", "R":
+		c.Status = ClaimStatus(code[0])
+	default:
+		return Claimed{}, fmt.Errorf("%w: unknown answer %q to a claim", ErrInDoubt, code)
+	}
+	c.NextDue = time.Duration(r.int()) * millisecond
+	c.Dropped = int(r.int())
+	c.Corrupt = int(r.int())
+	c.Gap = r.int() == 1
+	n := len(*r) / streamClaimWords
+	if len(*r)%streamClaimWords != 0 || (n > 0) != (c.Status == ClaimJobs) {
+		return Claimed{}, fmt.Errorf("%w: answer %q with %d words", ErrInDoubt, code, len(*r))
+	}
+	claims := make([]Claim, n)
+	c.Jobs = make([]*Claim, 0, n)
+	for i := range claims {
+		claims[i] = Claim{
+			Token:       token,
+			ID:          r.text(),
+			Kind:        r.text(),
+			Payload:     []byte(r.text()),
+			Headers:     []byte(r.text()),
+			Attempts:    int(r.int()),
+			Crashes:     int(r.int()),
+			Deliveries:  int(r.int()),
+			Fence:       r.int(),
+			MaxAttempts: int(r.int()),
+			Timeout:     time.Duration(r.int()) * millisecond,
+		}
+		c.Jobs = append(c.Jobs, &claims[i])
+	}
+	return c, nil
+}

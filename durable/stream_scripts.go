@@ -1,0 +1,18 @@
+package durable
+
+// streamScripts are the scripts of the stream engine; lua/stream_<verb>.lua says what each does.
+var streamScripts = struct {
+	open, append, close, claim, settle, renew, sweep, leave, stats, groups, probe *script
+}{
+	open:   loadScript("stream_open"),
+	append: loadScript("stream_append"),
+	close:  loadScript("stream_close"),
+	claim:  loadScript("stream_claim"),
+	settle: loadScript("stream_settle"),
+	renew:  loadScript("stream_renew"),
+	sweep:  loadScript("stream_sweep"),
+	leave:  loadScript("stream_leave"),
+	stats:  loadScript("stream_stats"),
+	groups: loadScript("stream_groups"),
+	probe:  inFull(loadScript("list_probe")),
+}
