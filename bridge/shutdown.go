@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed-9dec4fca/weir/policy"
+	"github.com/seed-9dec4fca/weir/local"
 )
 
 // Report tells what became of the jobs that were in memory when Shutdown was called.
@@ -116,5 +116,5 @@ func reserve(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Second, time.Until(deadline)/4))
 }
 
-// ErrShutdown is the cause of what Shutdown ends or returns. It matches policy.ErrClosed.
-var ErrShutdown = fmt.Errorf("bridge: queue was shut down: %w", policy.ErrClosed)
+// ErrShutdown is the cause of what Shutdown ends or returns. It is local.ErrShutdown and matches policy.ErrClosed.
+var ErrShutdown = local.ErrShutdown

@@ -14,8 +14,8 @@ var (
 	// elsewhere already. Whatever the handler returns, its claim is no longer its own.
 	ErrLeaseLost = errors.New("bridge: lease lost")
 	// ErrStopping: Run was asked to stop and the grace time is over. The job goes back to the
-	// queue and no attempt is charged, unless the handler returns nil.
-	ErrStopping = errors.New("bridge: stopping")
+	// queue and no attempt is charged, unless the handler returns nil. It is local.ErrStopping.
+	ErrStopping = local.ErrStopping
 	// ErrTimeout: the handler has used up its own timeout. It counts as a failed run, unless the
 	// handler returns nil within a second.
 	ErrTimeout = errors.New("bridge: handler timed out")
@@ -25,15 +25,15 @@ var (
 var (
 	// ErrDuplicate: a job with this ID is in the store already.
 	ErrDuplicate = errors.New("bridge: a job with this ID is already there")
-	// ErrRunning: Run was called while another Run of the same queue is going on.
-	ErrRunning = errors.New("bridge: queue is running already")
-	// ErrNoHandler: Run was called before any kind had a handler.
-	ErrNoHandler = errors.New("bridge: no kind has a handler")
-	// ErrHandlerSet: Handle was called a second time for one kind.
-	ErrHandlerSet = errors.New("bridge: kind has a handler already")
+	// ErrRunning: Run was called while another Run of the same queue is going on. It is local.ErrRunning.
+	ErrRunning = local.ErrRunning
+	// ErrNoHandler: Run was called before any kind had a handler. It is local.ErrNoHandler.
+	ErrNoHandler = local.ErrNoHandler
+	// ErrHandlerSet: Handle was called a second time for one kind. It is local.ErrHandlerSet.
+	ErrHandlerSet = local.ErrHandlerSet
 	// ErrStuck: Run ended while handlers that ignore their contexts were still running.
-	// Their claims were given up.
-	ErrStuck = errors.New("bridge: handlers did not return")
+	// Their claims were given up. It is local.ErrStuck.
+	ErrStuck = local.ErrStuck
 	// ErrGone: the job's record was removed from the store while the job was running.
 	ErrGone = errors.New("bridge: job was removed from the store")
 	// ErrUnsettled: the store could not be told how a run ended; it will run again.

@@ -9,10 +9,10 @@ import (
 	"github.com/seed-9dec4fca/weir/policy"
 )
 
-// Errors of a Kind.
+// Errors of a Kind. Package bridge has the same values under the same names.
 var (
 	// ErrNoHandler: a value was submitted before its kind had a handler.
-	ErrNoHandler = errors.New("local: kind has no handler")
+	ErrNoHandler = errors.New("local: no handler")
 	// ErrHandlerSet: Handle was called a second time.
 	ErrHandlerSet = errors.New("local: kind has a handler already")
 )

@@ -73,7 +73,7 @@ func ExamplePool_Shutdown() {
 	// <nil>
 	// <nil>
 	// 1 handed back, <nil>
-	// local: job task-1 ended as cancelled: local: pool is stopping
+	// local: job task-1 ended as cancelled: local: stopping
 	// abandoned
 	// done by its owner
 	// <nil>

@@ -10,17 +10,17 @@ import (
 	"github.com/seed-9dec4fca/weir/policy"
 )
 
-// What the end of a pool comes with.
+// What the end of a pool comes with, and of a queue: package bridge has the same values under the same names.
 var (
 	// ErrStopping is the cause with which the contexts of running tasks end.
-	ErrStopping = errors.New("local: pool is stopping")
+	ErrStopping = errors.New("local: stopping")
 	// ErrShutdown is why tasks that were never run are abandoned. It matches policy.ErrClosed.
-	ErrShutdown = fmt.Errorf("local: pool was shut down: %w", policy.ErrClosed)
+	ErrShutdown = fmt.Errorf("local: shut down: %w", policy.ErrClosed)
 	// ErrStuck: tasks went on running after their contexts had ended. Their tickets stay
 	// open until they return.
-	ErrStuck = errors.New("local: tasks did not return")
+	ErrStuck = errors.New("local: tasks or handlers did not return")
 	// ErrRunning: Run was called while another Run of the same pool is going on.
-	ErrRunning = errors.New("local: pool is running already")
+	ErrRunning = errors.New("local: running already")
 )
 
 // stopWait is what tasks get to return after their contexts have ended.
