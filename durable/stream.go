@@ -120,6 +120,7 @@ type Stream struct {
 
 	await  lane         // of this queue's Await, which keeps its place until the command ends
 	cursor atomic.Value // string: where XAUTOCLAIM goes on
+	scan   atomic.Value // string: where the search for records without an entry goes on
 
 	mu    sync.Mutex // guards wider
 	wider *gate      // the gate that already has a place for this queue's Await
@@ -130,6 +131,7 @@ type Stream struct {
 func (r *Redis) Stream(name string, opts *StreamOptions) *Stream {
 	s := &Stream{redis: r, name: name, await: newLane(awaitLane)}
 	s.cursor.Store("0-0")
+	s.scan.Store("0")
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -225,7 +227,7 @@ func (s *Stream) misuse(op, what string) error {
 func (s *Stream) Sweep(ctx context.Context) (Swept, error) {
 	_, answer, err := s.run(ctx, s.redis.commands, streamScripts.sweep,
 		s.opts.MaxCrashes, s.opts.MaxDead, s.opts.MaxCorrupt, s.opts.MaxCompleted, returnStep, sweepMembers,
-		s.cursor.Load(), millis(s.opts.MaxIdle), adoptStep, unknownLease)
+		s.cursor.Load(), s.scan.Load(), s.keys.jobs, millis(s.opts.MaxIdle), adoptStep, unknownLease)
 	if err != nil {
 		return Swept{}, err
 	}
@@ -237,6 +239,7 @@ func (s *Stream) Sweep(ctx context.Context) (Swept, error) {
 		More:     answer.int() == 1,
 	}
 	s.cursor.Store(answer.text())
+	s.scan.Store(answer.text())
 	return swept, nil
 }
 

@@ -8,6 +8,7 @@ type streamKeys struct {
 	fixed        []string // in the order of lua/stream_base.lua
 	stream, wake string
 	probe        string // the beginning of the keys that Check uses
+	jobs         string // matches every job's record
 }
 
 func newStreamKeys(prefix, group string) *streamKeys {
@@ -20,6 +21,7 @@ func newStreamKeys(prefix, group string) *streamKeys {
 		stream: prefix + "stream",
 		wake:   prefix + "wake" + own,
 		probe:  prefix + "probe:",
+		jobs:   escapeGlob(prefix) + "job:*",
 	}
 	k.fixed = []string{
 		prefix + "meta", prefix + "counters", k.stream, prefix + "scheduled",

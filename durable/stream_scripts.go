@@ -3,6 +3,7 @@ package durable
 // streamScripts are the scripts of the stream engine; lua/stream_<verb>.lua says what each does.
 var streamScripts = struct {
 	open, append, close, claim, settle, renew, sweep, leave, stats, groups, probe *script
+	lookup, jobs, dead, pause, purge                                              *script
 }{
 	open:   loadScript("stream_open"),
 	append: loadScript("stream_append"),
@@ -14,5 +15,10 @@ var streamScripts = struct {
 	leave:  loadScript("stream_leave"),
 	stats:  loadScript("stream_stats"),
 	groups: loadScript("stream_groups"),
+	lookup: loadScript("stream_lookup"),
+	jobs:   loadScript("stream_jobs"),
+	dead:   loadScript("stream_dead"),
+	pause:  loadScript("stream_pause"),
+	purge:  loadScript("stream_purge"),
 	probe:  inFull(loadScript("list_probe")),
 }

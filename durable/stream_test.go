@@ -29,4 +29,5 @@ func TestStreamConformance(t *testing.T) {
 		}
 	}
 	durabletest.Run(t, open, nil)
+	durabletest.RunOperator(t, open, nil)
 }

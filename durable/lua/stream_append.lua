@@ -57,7 +57,7 @@ end
 
 -- Decide first, write afterwards: what is already stored under this very position is the
 -- work of a script that stopped half-way, and counts as stored.
-local taken, refused, seen, accepted, replaced = 0, {}, {}, {}, {}
+local taken, refused, seen, accepted, stale = 0, {}, {}, {}, {}
 for i = 0, jobs - 1 do
   local at = first + i * words
   local job_id = ARGV[at + 1]
@@ -73,7 +73,7 @@ for i = 0, jobs - 1 do
       if redis.call('HGET', job, 'append') == id .. ':' .. n .. ':' .. i then
         code = 'S'
       elseif cancelled(job) then
-        replaced[#replaced + 1] = job
+        stale[i] = job
       else
         code = 'D'
       end
@@ -92,7 +92,6 @@ for i = 0, jobs - 1 do
   taken = taken + 1
 end
 
-for _, job in ipairs(replaced) do redis.call('DEL', job) end
 for _, i in ipairs(accepted) do
   local at = first + i * words
   local job_id, job_kind, payload, headers, delay, attempts, timeout, retention = unpack(ARGV, at + 1, at + words)
@@ -100,9 +99,11 @@ for _, i in ipairs(accepted) do
   if delay == '0' then
     local entry = redis.call('XADD', stream, '*', 'id', job_id, 'kind', job_kind, 'payload', payload, 'headers', headers,
       'max_attempts', attempts, 'timeout_ms', timeout, 'retention_ms', retention, 'append', place)
+    if stale[i] then redis.call('DEL', stale[i]) end
     redis.call('HSET', job_prefix .. job_id, 'append', place, 'entry', entry)
   else
     redis.call('ZADD', scheduled, now + delay, job_id)
+    if stale[i] then redis.call('DEL', stale[i]) end
     redis.call('HSET', job_prefix .. job_id, 'append', place, 'delayed', 1, 'kind', job_kind, 'payload', payload,
       'headers', headers, 'max_attempts', attempts, 'timeout_ms', timeout, 'retention_ms', retention)
   end

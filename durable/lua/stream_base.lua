@@ -49,9 +49,11 @@ local function mistyped(key, wanted)
   end
 end
 
+-- Each key is asked for its size, or a field: the cheapest question that fails on another type.
+local sizes = {hash = 'HLEN', stream = 'XLEN', zset = 'ZCARD'}
 for i, key in ipairs(KEYS) do
-  local bad = mistyped(key, types[i])
-  if bad then return bad end
+  local size = redis.pcall(sizes[types[i]], key)
+  if type(size) == 'table' then return mistyped(key, types[i]) or size end
 end
 
 do
@@ -93,10 +95,11 @@ end
 local own = suffix(group)
 
 -- field names of our group's part of a job's record
-local F = {}
+local F, own_fields = {}, {}
 for _, name in ipairs({'status', 'claim_token', 'claimed_at_ms', 'attempts', 'crashes', 'deliveries', 'fence', 'reason',
   'redriven', 'buried', 'retention_ms', 'completed_by', 'completed_at_ms'}) do
   F[name] = name .. own
+  own_fields[#own_fields + 1] = F[name]
 end
 
 -- padded makes an entry's ID one that sorts as a string in the order of the stream.

@@ -36,7 +36,7 @@ local lease_end = tonumber(redis.call('ZSCORE', consumers, id) or 0)
 if lease_end == 0 then return {'FENCED'} end
 if lease_end <= now then return {'EXPIRED'} end
 local kind, last, last_status, suspect = unpack(redis.call('HMGET', sender,
-  'kind', 'claim', 'claim_status', 'suspect' ))
+  'kind', 'claim', 'claim_status', 'suspect'))
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
@@ -182,7 +182,7 @@ end
 local function consider(entry, v)
   looks = looks - 1
   local b = body(v)
-  if b.group and b.group ~= group then
+  if b.for_group and b.for_group ~= group then
     over[#over + 1] = entry
     return nil
   end
@@ -192,6 +192,7 @@ local function consider(entry, v)
   if not why then
     local at, status = f[4] or f[2], f[5] or ''
     local surplus_copy
+    if met[job_id] == entry then return nil end -- the group was made anew, and this one had come back
     if met[job_id] or ended[status] then
       surplus_copy = true
     elseif at then
@@ -237,7 +238,7 @@ local function consider(entry, v)
     suspect = job_id
     redis.call('HSET', sender, 'suspect', job_id)
   end
-  met[job_id] = true
+  met[job_id] = entry
   taken = taken + 1
   fence = math.max(fence + 1, now)
   local deliveries = whole(f[9]) + 1

@@ -108,7 +108,7 @@ local function forget(ids)
     local alone = group_count <= 1
     if not alone then
       local entry = redis.call('HGET', job, 'entry')
-      for _, name in pairs(F) do redis.call('HDEL', job, name) end
+      redis.call('HDEL', job, unpack(own_fields))
       alone = not entry or others_done(entry)
       for _, g in ipairs(other_groups()) do
         local status = redis.call('HGET', job, g.status)

@@ -50,7 +50,7 @@ local function give_back(consumer, entry, charge, max_crashes, max_corrupt, give
   local at = f[4] or f[5]
   local ended = status == 'dead' or status == 'completed' or status == 'corrupt'
   local unknown = not at and not f[6] and status == ''
-  if ended or (at and at ~= entry) or (unknown and b.append) or (b.group and b.group ~= group) then
+  if ended or (at and at ~= entry) or (unknown and b.append) or (b.for_group and b.for_group ~= group) then
     finish({entry})
     count('dropped', 1)
     return 'dropped'

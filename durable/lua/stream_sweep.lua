@@ -5,10 +5,12 @@ ARGV  max_crashes, max_dead, max_corrupt, max_completed
       budget     entries looked at
       members    consumers looked at
       cursor     where XAUTOCLAIM goes on; 0-0 at first
+      scan       where the search for records without an entry goes on; 0 at first
+      pattern    matches the keys of records
       idle       ms that a pending entry of a consumer without a lease may be left alone
       found      entries that one step of XAUTOCLAIM looks at
       lease      ms, for a consumer whose lease is not known
-Returns OK fenced returned dead trimmed more cursor registered
+Returns OK fenced returned dead trimmed more cursor scan registered
 Called by Stream.Sweep.
 
 Whose lease has ended is known by the registry, and what it held by its pending list. XAUTOCLAIM
@@ -23,8 +25,9 @@ also takes from the living, and these get back what they hold in the same script
 --#include stream_retain
 local max_crashes, max_dead, max_corrupt, max_completed = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local budget, members = tonumber(arg()), tonumber(arg())
-local cursor, idle, found, lease = arg(), tonumber(arg()), tonumber(arg()), tonumber(arg())
+local cursor, scan, pattern, idle, found, lease = arg(), arg(), arg(), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local left_over = 16 -- entries that everybody is done with, trimmed by one sweep
+local waiting = {[''] = true, pending = true, scheduled = true}
 local stale = 8 -- consumers without a lease that one sweep removes
 
 redis.call('ZREM', consumers, '') -- the primer: never grows
@@ -89,12 +92,13 @@ end
 local function adopt(entry)
   if redis.call('ZSCORE', retries, entry) or redis.call('ZSCORE', returned, padded(entry)) then return end
   local job_id = job_of(entry)
-  local f = job_id and #job_id <= max_id and redis.pcall('HMGET', job_prefix .. job_id, F.claim_token, F.redriven, 'entry') or {}
+  local f = job_id and #job_id <= max_id and redis.pcall('HMGET', job_prefix .. job_id, F.claim_token, F.redriven, 'entry', F.status) or {}
   local holder = not f.err and (f[2] or f[3]) == entry and owner(f[1]) or ''
   if holder == '' then
     -- A foreign consumer was given it, so many times, and has not acknowledged it.
     local p = redis.call('XPENDING', stream, group, entry, entry, 1)[1]
-    tally(give_back('', entry, false, max_crashes, max_corrupt, job_id and p and p[4] or nil))
+    local fresh = not f.err and (f[4] or '') == ''
+    tally(give_back('', entry, false, max_crashes, max_corrupt, fresh and p and p[4] or nil))
   elseif redis.call('ZSCORE', consumers, holder) then
     claim_for(holder, {entry})
   else
@@ -150,8 +154,33 @@ if all_groups[group] then
   end
 end
 
+-- Records whose entry is before the first of the stream: somebody has trimmed what was not theirs to trim, and
+-- with the entry the job is gone. Their IDs are free then.
+do
+  local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+  local start = first and padded(first[1]) or '~'
+  local keys
+  scan, keys = unpack(redis.call('SCAN', scan, 'MATCH', pattern, 'COUNT', found))
+  for _, job in ipairs(keys) do
+    local f = redis.pcall('HMGET', job, 'entry', 'delayed')
+    local orphan = not f.err and f[1] and not f[2] and padded(f[1]) < start
+    local flat = orphan and redis.call('HGETALL', job) or {}
+    for i = 1, #flat, 2 do
+      local name, value = string.match(flat[i], '^[^@]*'), flat[i + 1]
+      if (name == 'claim_token' and value ~= '') or (name == 'status' and not waiting[value]) or
+        (name == 'redriven' and padded(value) >= start) then
+        orphan = false
+      end
+    end
+    if orphan then
+      redis.call('DEL', job)
+      count('orphans', 1)
+    end
+  end
+end
+
 wake_up()
 local trimmed = trim_dead(max_dead)
 trim_completed(max_completed)
 count('registered', registered)
-return {'OK', fenced, returned_n, buried, trimmed, more, cursor, registered}
+return {'OK', fenced, returned_n, buried, trimmed, more, cursor, scan, registered}
