@@ -21,6 +21,8 @@ type execution struct {
 	ctx    context.Context
 	// fate is decided once, by the handler's return or by giveUp.
 	fate atomic.Uint32
+	// deaf says whether the handler is counted as one that ignores the end of its context.
+	deaf atomic.Uint32
 }
 
 // Fates of an execution.
@@ -28,6 +30,13 @@ const (
 	undecided = iota
 	returned
 	givenUp
+)
+
+// Values of deaf.
+const (
+	hears = iota
+	ignores
+	gone // it has returned, and is not counted any more
 )
 
 // start runs a claim on the worker whose token the caller took.
@@ -127,8 +136,10 @@ func (e *execution) call(d *Delivery[[]byte]) {
 
 // finish takes the handler's verdict, unless its claim was given up meanwhile.
 func (e *execution) finish(err error) {
-	if !e.fate.CompareAndSwap(undecided, returned) {
+	if e.deaf.Swap(gone) == ignores {
 		e.r.q.stuck.Add(-1)
+	}
+	if !e.fate.CompareAndSwap(undecided, returned) {
 		return
 	}
 	cause := context.Cause(e.ctx)
@@ -164,14 +175,24 @@ func (e *execution) giveUp(cause error) {
 	if !e.fate.CompareAndSwap(undecided, givenUp) {
 		return
 	}
-	e.r.q.stuck.Add(1)
-	e.r.q.log.Error("weir: handler ignores the end of its context, its claim is given up", "id", e.claim.ID, "kind", e.claim.Kind, "cause", cause)
-	e.r.q.emit(Event{Type: EventStuck, ID: e.claim.ID, Kind: e.claim.Kind, Deliveries: e.claim.Deliveries, Err: cause})
+	e.countStuck(cause)
 	if errors.Is(cause, ErrTimeout) {
 		e.retry(cause)
 	} else {
 		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, cause)
 	}
+}
+
+// countStuck counts the handler until it returns, and tells of it once.
+func (e *execution) countStuck(cause error) {
+	q := e.r.q
+	q.stuck.Add(1) // before finish can take it back
+	if !e.deaf.CompareAndSwap(hears, ignores) {
+		q.stuck.Add(-1)
+		return
+	}
+	q.log.Error("weir: handler ignores the end of its context, its claim is given up", "id", e.claim.ID, "kind", e.claim.Kind, "cause", cause)
+	q.emit(Event{Type: EventStuck, ID: e.claim.ID, Kind: e.claim.Kind, Deliveries: e.claim.Deliveries, Err: cause})
 }
 
 // settle hands the outcome to the settler.

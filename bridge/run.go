@@ -18,6 +18,7 @@ import (
 //	keep     renews the lease                   one for each identity, ended with it
 //	settler  tells the store how runs ended     one
 //	sweep    returns what dead processes hold   one
+//	outlived counts handlers of a lost lease    one for each identity lost, for a second
 //	execute  calls a handler                    one for each delivery, at most Workers
 //
 // Two contexts: stopped ends when nothing more is to be claimed; the handlers' contexts
@@ -100,8 +101,8 @@ func (r *run) run() error {
 		r.free <- struct{}{}
 	}
 	r.settler = newSettler(r)
-	var sweeping sync.WaitGroup
-	sweeping.Go(r.sweep)
+	var loops sync.WaitGroup
+	loops.Go(r.sweep)
 
 	var s *session
 	identities := r.q.storePacer("keep an identity")
@@ -115,6 +116,8 @@ func (r *run) run() error {
 			break
 		}
 		s.close() // lost: its handlers' contexts have ended; go on under a new identity
+		lost := s
+		loops.Go(func() { r.outlived(lost) })
 		if time.Since(opened) > r.opts.Lease/2 {
 			identities.ok()
 		} else { // lost at once: the next one may be no better
@@ -122,7 +125,7 @@ func (r *run) run() error {
 		}
 	}
 	stuck := r.drain(s)
-	sweeping.Wait()
+	loops.Wait()
 	if stuck > 0 {
 		return fmt.Errorf("%w: %d", ErrStuck, stuck)
 	}
@@ -223,6 +226,21 @@ func (r *run) giveUp() (stuck int) {
 		}
 	}
 	return stuck
+}
+
+// outlived counts the handlers that ignore the loss of their lease. What they return is told to the store all the
+// same, which takes it if nobody else has the job yet.
+func (r *run) outlived(lost *session) {
+	if !sleep(r.stopped, stopWait) {
+		return // drain gives them up
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for e := range r.executions {
+		if e.s == lost {
+			e.countStuck(ErrLeaseLost)
+		}
+	}
 }
 
 // hasten cuts the grace short.
