@@ -11,7 +11,7 @@
 //	arriving              list    IDs that a BLMOVE has just moved; taken before pending
 //	processing:<consumer> list    IDs that this consumer has claimed
 //	job:<id>              hash    payload status attempts claim_token claimed_at_ms kind headers
-//	                              deliveries crashes fence max_attempts timeout_ms retention_ms reason append,
+//	                              deliveries crashes max_attempts timeout_ms retention_ms reason append,
 //	                              and of a completed one completed_at_ms completed_by payload_bytes
 //	scheduled             zset    ID → when it is due, in ms
 //	dead, corrupt         zset    ID → since when, in ms; bounded

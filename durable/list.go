@@ -52,7 +52,7 @@ const (
 	claimStep    = 512      // jobs that one claim takes
 	returnStep   = 250      // entries that one sweep or leave returns
 	sweepMembers = 8        // consumers that one sweep looks at
-	searchStep   = 200      // keys that one sweep looks at for unregistered lists
+	searchStep   = 1000     // keys that one sweep looks at for unregistered lists
 	statsMembers = 1000     // consumers whose claims stats count
 	maxReason    = 1 << 10  // bytes of a reason that are kept
 	unknownLease = 30_000   // ms; of a consumer whose record is gone

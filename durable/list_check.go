@@ -256,6 +256,7 @@ func probes(prefix string) [][]string {
 		"HDEL":          {"HDEL", hash, "f"},
 		"HGET":          {"HGET", hash, "f"},
 		"HGETALL":       {"HGETALL", hash},
+		"HLEN":          {"HLEN", hash},
 		"HINCRBY":       {"HINCRBY", hash, "n", "1"},
 		"HMGET":         {"HMGET", hash, "f"},
 		"HSET":          {"HSET", hash, "n", "1"},

@@ -61,22 +61,42 @@ func (c *listConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcome)
 	if n == 0 {
 		return Settled{}, l.misuse("settle", "numbers start at 1")
 	}
-	args := make([]any, 0, 5+6*len(outcomes))
-	args = append(args, c.id, strconv.FormatUint(n, 10), l.opts.MaxDead, l.opts.MaxCompleted, len(outcomes))
-	for i := range outcomes {
-		o := &outcomes[i]
+	args := make([]any, 0, 8+len(outcomes))
+	args = append(args, c.id, strconv.FormatUint(n, 10), l.opts.MaxDead, l.opts.MaxCompleted, 0)
+	runs := len(args) - 1
+	for rest := outcomes; len(rest) > 0; {
+		o := &rest[0]
 		switch o.Verdict {
 		case Done, Retry, Snooze, Dead, Release:
 		default:
-			return Settled{}, l.misuse("settle", fmt.Sprintf("outcome %d has the unknown verdict %q", i, o.Verdict))
+			return Settled{}, l.misuse("settle", fmt.Sprintf("outcome %d has the unknown verdict %q", len(outcomes)-len(rest), o.Verdict))
 		}
-		args = append(args, o.ID, o.Token, string(rune(o.Verdict)), millis(o.Delay), o.MaxAttempts, shorten(o.Reason))
+		k := alike(rest)
+		args = append(args, string(rune(o.Verdict)), o.Token, k)
+		for i := range rest[:k] {
+			args = append(args, rest[i].ID)
+			if o.Verdict != Done {
+				args = append(args, millis(rest[i].Delay), rest[i].MaxAttempts, shorten(rest[i].Reason))
+			}
+		}
+		rest = rest[k:]
+		args[runs] = args[runs].(int) + 1
 	}
 	_, answer, err := l.run(ctx, l.redis.commands, listScripts.settle, args...)
 	if err != nil {
 		return Settled{}, err
 	}
 	return answer.settled(len(outcomes))
+}
+
+// alike is how many of the first outcomes have one verdict and one token.
+func alike(outcomes []Outcome) int {
+	for i := range outcomes {
+		if outcomes[i].Verdict != outcomes[0].Verdict || outcomes[i].Token != outcomes[0].Token {
+			return i
+		}
+	}
+	return len(outcomes)
 }
 
 // shorten cuts a reason to what is kept of it, at the border of a character.

@@ -193,7 +193,7 @@ func purgeCursor(cursor string, asked [len(purgeOrder)]bool) (left [len(purgeOrd
 }
 
 // recordWords is how many words of an answer describe one record.
-const recordWords = 15
+const recordWords = 14
 
 // record takes one record.
 func (r *reply) record() Record {
@@ -204,7 +204,6 @@ func (r *reply) record() Record {
 		Attempts:    int(r.int()),
 		Crashes:     int(r.int()),
 		Deliveries:  int(r.int()),
-		Fence:       r.int(),
 		MaxAttempts: int(r.int()),
 		Timeout:     time.Duration(r.int()) * millisecond,
 		Retention:   time.Duration(r.int()) * millisecond,

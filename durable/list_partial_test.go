@@ -129,6 +129,49 @@ func stopScripts(t *testing.T, died bool) {
 	}
 }
 
+// TestListReleaseStopped stops a release after its first write; an operator purges what is claimed
+// before anybody asks again. The job is never left without a place.
+func TestListReleaseStopped(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin := s.Client(t)
+	for _, command := range []string{"HSET", "RPUSH", "LREM", "PEXPIRE"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			name := "q" + command
+			b := setupListAt(t, s.Addr(), admin, name, nil)
+			own := store(t, &redis.Options{Addr: s.Addr(), Username: name, Password: "secret"}, nil)
+			list := own.List(name, nil)
+			t.Cleanup(func() { _ = list.Close() })
+			if err := admin.Do(b.ctx, "ACL", "SETUSER", name, ">secret", "on", "+@all", "~*").Err(); err != nil {
+				t.Fatal(err)
+			}
+			b.append("a")
+			w := b.workerOf(list, long)
+			c := w.take(1)[0]
+			if err := admin.Do(b.ctx, "ACL", "SETUSER", name, "-"+command).Err(); err != nil {
+				t.Fatal(err)
+			}
+			release := []durable.Outcome{{Ref: durable.Ref{ID: c.ID, Token: c.Token}, Verdict: durable.Release}}
+			if _, err := w.Settle(b.ctx, 1, release); err == nil {
+				t.Fatal("nothing was stopped")
+			}
+			for purge := (durable.PurgeRequest{Confirm: name, States: []durable.State{durable.StateProcessing}}); ; {
+				p, err := b.list.Purge(b.ctx, purge)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if purge.Cursor = p.Cursor; p.Cursor == "" {
+					break
+				}
+			}
+			if b.rdb.Exists(b.ctx, b.key("job:a")).Val() == 1 && b.where("a") == "" {
+				t.Error("the job is in no list")
+			}
+		})
+	}
+}
+
 // finish asks everything again, under the same numbers.
 func finish(b *bundle, p durable.Producer, w, leaver *worker, late []*durable.Job, outcomes []durable.Outcome, held *durable.Claim) {
 	b.Helper()

@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strconv"
 )
 
@@ -38,19 +39,21 @@ func (l *List) open(ctx context.Context, kind string, lease int64) (string, erro
 
 func (p *listProducer) ID() string { return p.id }
 
-// jobWords is how many words describe one job of an append.
-const jobWords = 8
-
 func (p *listProducer) Append(ctx context.Context, n uint64, jobs []*Job) (Appended, error) {
 	l := p.list
 	if n == 0 {
 		return Appended{}, l.misuse("append", "numbers start at 1")
 	}
-	args := make([]any, 0, 4+jobWords*len(jobs))
+	args := make([]any, 0, 4+3*len(jobs))
 	args = append(args, p.id, strconv.FormatUint(n, 10), l.opts.MaxBacklog, len(jobs))
 	for _, j := range jobs {
-		args = append(args, j.ID, j.Kind, j.Payload, j.Headers, millis(j.Delay), max(0, j.MaxAttempts),
-			millis(j.Timeout), millis(j.Retention))
+		args = append(args, j.ID, j.Payload, j.Kind)
+	}
+	for i, j := range jobs { // what most leave empty
+		if len(j.Headers) > 0 || j.Delay != 0 || j.MaxAttempts > 0 || j.Timeout != 0 || j.Retention != 0 {
+			args = append(args, i+1, j.Headers, fmt.Sprintf("%d %d %d %d",
+				millis(j.Delay), max(0, j.MaxAttempts), millis(j.Timeout), millis(j.Retention)))
+		}
 	}
 	_, answer, err := l.run(ctx, l.redis.commands, listScripts.append, args...)
 	if err != nil {

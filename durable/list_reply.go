@@ -111,9 +111,6 @@ func decodeRefusals(text string) ([]Refusal, error) {
 	return refusals, nil
 }
 
-// claimWords is how many words of an answer describe one claim.
-const claimWords = 10
-
 // claimed decodes the answer to a claim with this token.
 func (r *reply) claimed(code, token string) (Claimed, error) {
 	var c Claimed
@@ -127,32 +124,50 @@ func (r *reply) claimed(code, token string) (Claimed, error) {
 	c.Dropped = int(r.int())
 	c.Corrupt = int(r.int())
 	c.Gap = r.int() == 1
-	if len(*r)%claimWords != 0 {
-		return Claimed{}, fmt.Errorf("%w: %d words are no claims", ErrInDoubt, len(*r))
-	}
-	n := len(*r) / claimWords
-	if (n > 0) != (c.Status == ClaimJobs) {
-		return Claimed{}, fmt.Errorf("%w: answer %q with %d claims", ErrInDoubt, code, n)
+	fence, n := r.int(), int(r.int())
+	if n < 0 || len(*r) < 3*n || (len(*r)-3*n)%3 != 0 || (n > 0) != (c.Status == ClaimJobs) {
+		return Claimed{}, fmt.Errorf("%w: answer %q with %d claims in %d words", ErrInDoubt, code, n, len(*r))
 	}
 	claims := make([]Claim, n)
-	c.Jobs = make([]*Claim, 0, n)
+	c.Jobs = make([]*Claim, n)
 	for i := range claims {
 		claims[i] = Claim{
-			Token:       token,
-			ID:          r.text(),
-			Kind:        r.text(),
-			Payload:     []byte(r.text()),
-			Headers:     []byte(r.text()),
-			Attempts:    int(r.int()),
-			Crashes:     int(r.int()),
-			Deliveries:  int(r.int()),
-			Fence:       r.int(),
-			MaxAttempts: int(r.int()),
-			Timeout:     time.Duration(r.int()) * millisecond,
+			Token:      token,
+			ID:         r.text(),
+			Payload:    []byte(r.text()),
+			Kind:       r.text(),
+			Deliveries: 1,
+			Fence:      fence + int64(i),
 		}
-		c.Jobs = append(c.Jobs, &claims[i])
+		c.Jobs[i] = &claims[i]
+	}
+	for len(*r) > 0 {
+		i, headers, numbers := r.int(), r.text(), r.text()
+		if i < 0 || i >= int64(n) {
+			return Claimed{}, fmt.Errorf("%w: more of claim %d of %d", ErrInDoubt, i, n)
+		}
+		claims[i].Headers = []byte(headers)
+		if err := claims[i].decodeNumbers(numbers); err != nil {
+			return Claimed{}, err
+		}
 	}
 	return c, nil
+}
+
+// decodeNumbers reads "attempts crashes deliveries max_attempts timeout".
+func (c *Claim) decodeNumbers(text string) error {
+	var numbers [5]int
+	for i := range numbers {
+		one, rest, _ := strings.Cut(text, " ")
+		n, err := strconv.Atoi(one)
+		if err != nil {
+			return fmt.Errorf("%w: %q is no number of a claim", ErrInDoubt, one)
+		}
+		numbers[i], text = n, rest
+	}
+	c.Attempts, c.Crashes, c.Deliveries, c.MaxAttempts = numbers[0], numbers[1], numbers[2], numbers[3]
+	c.Timeout = time.Duration(numbers[4]) * millisecond
+	return nil
 }
 
 // errCodes is an answer with the wrong number of codes.

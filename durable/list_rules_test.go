@@ -116,7 +116,7 @@ func TestListAppend(t *testing.T) {
 		p := b.producer()
 		// As if it had stopped after the entries and the first hash.
 		b.rdb.LPush(b.ctx, b.key("pending"), "a", "b")
-		b.rdb.HSet(b.ctx, b.key("job:a"), "payload", "payload of a", "append", p.ID()+":1:0")
+		b.rdb.HSet(b.ctx, b.key("job:a"), "payload", "payload of a", "append", p.ID()+":1")
 		a, err := p.Append(b.ctx, 1, jobsOf("a", "b"))
 		if err != nil || a.Taken != 2 || len(a.Refused) > 0 {
 			t.Fatalf("%+v, %v", a, err)
@@ -171,8 +171,8 @@ func TestListAppend(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := fmt.Sprint(b.rdb.HGetAll(b.ctx, b.key("job:a")).Val(), b.rdb.HGetAll(b.ctx, b.key("job:b")).Val())
-		want := "map[append:" + p.ID() + ":1:0 attempts:0 headers:{} kind:k max_attempts:3 payload:p status:pending timeout_ms:1000] " +
-			"map[append:" + p.ID() + ":1:1 attempts:0 payload: status:scheduled]"
+		want := "map[append:" + p.ID() + ":1 headers:{} kind:k max_attempts:3 payload:p timeout_ms:1000] " +
+			"map[append:" + p.ID() + ":1 payload: status:scheduled]"
 		if got != want {
 			t.Fatalf("%s\nwant %s", got, want)
 		}

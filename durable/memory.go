@@ -211,7 +211,7 @@ func (m *Memory) open() string {
 type memorySender struct {
 	seen   time.Time // the last request
 	append remembered[Appended]
-	claim  remembered[ClaimStatus]
+	claim  remembered[Claimed] // its status and gap; the jobs tell the rest
 	settle remembered[Settled]
 }
 

@@ -89,7 +89,7 @@ func (c *memoryConsumer) Claim(ctx context.Context, r ClaimRequest) (Claimed, er
 	gap := r.N > s.claim.n+1
 	answer := m.claim(member, &r, now)
 	answer.Gap = gap
-	s.claim.n, s.claim.answer = r.N, answer.Status
+	s.claim.n, s.claim.answer = r.N, Claimed{Status: answer.Status, Gap: gap}
 	return answer, nil
 }
 
@@ -99,9 +99,9 @@ func claimToken(consumer string, n uint64) string {
 
 // claimedAgain answers from the jobs, not from memory: what has been settled since is not
 // to be started again.
-func (m *Memory) claimedAgain(c *memoryMember, status ClaimStatus, now time.Time, n uint64) Claimed {
-	answer := Claimed{Status: status, NextDue: m.nextDue(now)}
-	if status != ClaimJobs {
+func (m *Memory) claimedAgain(c *memoryMember, answer Claimed, now time.Time, n uint64) Claimed {
+	answer.NextDue = m.nextDue(now)
+	if answer.Status != ClaimJobs {
 		return answer
 	}
 	token := claimToken(c.id, n)

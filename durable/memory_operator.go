@@ -35,7 +35,7 @@ func (m *Memory) Lookup(ctx context.Context, r LookupRequest) (Record, error) {
 func (j *memoryJob) record() Record {
 	r := Record{
 		ID: j.id, Kind: j.kind, State: j.state, Since: j.since, Reason: j.reason,
-		Attempts: j.attempts, Crashes: j.crashes, Deliveries: j.deliveries, Fence: j.fence,
+		Attempts: j.attempts, Crashes: j.crashes, Deliveries: j.deliveries,
 		MaxAttempts: j.maxAttempts, Timeout: j.timeout, Retention: j.retention, Size: j.size, Consumer: j.consumer,
 	}
 	switch {

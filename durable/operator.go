@@ -102,7 +102,6 @@ type Record struct {
 	// Reason is why a job is dead or corrupt; else that of its last failure, if any.
 	Reason                        string
 	Attempts, Crashes, Deliveries int // failed runs, claims lost with their consumer, claims
-	Fence                         int64
 	MaxAttempts                   int
 	Timeout, Retention            time.Duration
 	Size                          int64  // bytes of the payload; also when it is not kept any more

@@ -76,7 +76,7 @@ byte pend[NJ];
 bit  sched[NJ];
 bit  ex[NJ];                            /* job:<id>, with */
 byte st[NJ];                            /*   status */
-byte aps[NJ], apn[NJ], api[NJ];         /*   append: identity, number, position */
+byte aps[NJ], apn[NJ];                  /*   append: identity, number */
 bit  rec[NI+1];                         /* sender:<s>, with */
 byte last[NI+1], tk[NI+1], rf[NI+1];    /*   append, append_taken, append_refused (bits) */
 byte nid;
@@ -170,7 +170,7 @@ inline append(s, nn, q, b, l) {
 			:: seen & (1<<y) -> arf = arf | (1<<x)
 			:: !(seen & (1<<y)) && ex[y] ->
 				if
-				:: aps[y] == s && apn[y] == nn && api[y] == x
+				:: aps[y] == s && apn[y] == nn -> seen = seen | (1<<y)
 				:: else -> arf = arf | (1<<x)
 				fi
 			:: else ->
@@ -206,7 +206,7 @@ inline push_all(q, b, l) {
 inline store(s, nn, q, b) {
 	y = ID(q, b+x);
 	ex[y] = 1; st[y] = (y == DELAYED -> SCHED : PEND);
-	aps[y] = s; apn[y] = nn; api[y] = x;
+	aps[y] = s; apn[y] = nn;
 	note_stored(q, b+x)
 }
 
@@ -375,7 +375,7 @@ active [NJ] proctype Job() {
 		if :: ex[j] && st[j] == PEND -> st[j] = PROC :: else fi;
 		printf("%d is taken\n", j) } }
 	:: atomic { ex[j] && st[j] == PROC -> d_step {
-		ex[j] = 0; st[j] = 0; aps[j] = 0; apn[j] = 0; api[j] = 0; completed++;
+		ex[j] = 0; st[j] = 0; aps[j] = 0; apn[j] = 0; completed++;
 		printf("%d is completed\n", j) } }
 	od
 #undef j

@@ -436,10 +436,8 @@ inline settle(c, n, j, tn, g, o) {
 				DO(dead[j] = 1);
 				DO(st[j] = DEAD; UNTOKEN(j); gcur[j] = 0)
 			:: o == O_RELEASE ->
-				DO(UNTOKEN(j); gcur[j] = 0);
-				if :: sus[c] == j+1 -> DO(sus[c] = 0) :: else fi;
 				DO(pend(j)++);
-				DO(st[j] = PEND)
+				DO(st[j] = PEND; UNTOKEN(j); gcur[j] = 0)
 			fi;
 			lrem(c, j)
 		fi;
@@ -457,7 +455,8 @@ inline open(p) {
 	own[nid] = p
 }
 
-/* script: list_renew.lua */
+/* script: list_renew.lua
+ * script: list_stall.lua: a lease that goes on for a little longer; a sweep that fences nobody is no step */
 inline renew(c) {
 	if
 	:: score[c] == ABSENT || score[c] == FENCED -> ans = A_FENCED
@@ -515,7 +514,7 @@ inline sweep(c) {
 }
 
 /* script: list_sweep.lua (search for unregistered lists) */
-inline register(c) { score[c] = LIVE }
+inline register(c) { score[c] = LIVE; charge[c] = 0 }
 
 /* script: list_leave.lua: one entry at a time; ans is A_E at the end */
 inline leave(c) {

@@ -7,12 +7,13 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       prefix       of every key of the queue
       wire         the newest wire version this client speaks
       then what the script's own header says
-Gives T_rec, max_id, now (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks,
+Gives T_rec, max_id, sizes (of the fixed lists and sets at the start), now and now_text (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks,
 paused() and count().
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
 ]]
+local redis = redis -- a local is found faster than a global
 local meta, counters, pending, arriving, scheduled, dead, corrupt, reasons, consumers, completed =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local types = {'hash', 'hash', 'list', 'list', 'zset', 'zset', 'zset', 'hash', 'zset', 'zset'}
@@ -45,18 +46,29 @@ local function mistyped(key, wanted)
   end
 end
 
+-- Each key is asked for its size, or a field: the cheapest question that fails on another type.
+local sizes = {}
 for i, key in ipairs(KEYS) do
-  local bad = mistyped(key, types[i])
-  if bad then return bad end
+  local size
+  if types[i] == 'list' then
+    size = redis.pcall('LLEN', key)
+  elseif types[i] == 'zset' then
+    size = redis.pcall('ZCARD', key)
+  else
+    size = redis.pcall('HGET', key, 'wire')
+  end
+  if type(size) == 'table' then return mistyped(key, types[i]) or size end
+  sizes[key] = size
 end
 
-local queue_wire = tonumber(redis.call('HGET', meta, 'wire') or 0) or 0
+local queue_wire = tonumber(sizes[meta] or 0) or 0
 if queue_wire > wire then
   return {'WIRE', tostring(queue_wire)}
 end
 
 local seconds, micros = unpack(redis.call('TIME'))
 local now = seconds * 1000 + math.floor(micros / 1000)
+local now_text = string.format('%d', now) -- numbers as arguments of commands are dear
 
 -- whole reads a field that must be a whole number: missing is 0, anything else nil. Fifteen
 -- digits are exact in a double.

@@ -7,8 +7,10 @@ ARGV  id, n         see list_sender
       max_crashes, max_corrupt
       named         how many claims follow, each id token: all that the consumer holds; -1: none
                     were named
-Returns status next_due dropped corrupt gap, then for each job
-        id kind payload headers attempts crashes deliveries fence max_attempts timeout
+Returns status next_due dropped corrupt gap fence jobs, then for each job id payload kind, then for each
+        job that has more: its position, from 0, headers and, with spaces between, attempts crashes
+        deliveries max_attempts timeout (ms). Without: a first delivery with nothing set.
+        fence is that of the first job; the others have the next ones.
         status: J jobs, E nothing there, M stopped early, P paused, R reconcile (name what you
         hold, under the next number); next_due in ms, -1 for none.
         FENCED, EXPIRED, UNKNOWN, OLD: nothing was changed.
@@ -23,10 +25,10 @@ surplus entry, and those are dropped where they are met. An entry is judged by i
 --#include list_give_back
 local slots, max_bytes, held = tonumber(arg()), tonumber(arg()), tonumber(arg())
 local max_crashes, max_corrupt, named = tonumber(arg()), tonumber(arg()), tonumber(arg())
-local processing = prefix .. 'processing:' .. id
+local processing, job_prefix = prefix .. 'processing:' .. id, prefix .. 'job:'
 local surplus = 64 -- entries looked at besides those that are taken
 local promotions = 256 -- due jobs made pending by one claim
-local step = 128 -- entries read at once
+local step = 256 -- entries read at once
 local most_held = 9999 -- claims of one consumer that are looked at; far more than it ever has
 do
   local bad = mistyped(processing, 'list')
@@ -36,37 +38,50 @@ end
 local lease_end = tonumber(redis.call('ZSCORE', consumers, id) or 0)
 if lease_end == 0 then return {'FENCED'} end
 if lease_end <= now then return {'EXPIRED'} end
-local kind, last, last_status, suspect = unpack(redis.call('HMGET', sender,
-  'kind', 'claim', 'claim_status', 'suspect'))
+local kind, last, last_status, last_fence, suspect = unpack(redis.call('HMGET', sender,
+  'kind', 'claim', 'claim_status', 'claim_fence', 'suspect'))
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
 
 local token = id .. ':' .. n
-local reply = {}
-local dropped, spoilt = 0, 0
+local reply, given = {'', 0, 0, 0, 0, 0, 0}, 0 -- its first words are written at the end
+local head = #reply
+local more = {}
+local dropped, spoilt, first_fence = 0, 0, 0
 
 local function answer(status)
   local next_due = -1
   local first = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
   if first[2] then next_due = math.max(0, math.floor(first[2] - now)) end
-  local gap = number > last + 1 and 1 or 0
-  local head = {status, next_due, dropped, spoilt, gap}
-  for i, value in ipairs(reply) do head[i + 5] = value end
-  return head
+  reply[1], reply[2], reply[3], reply[4] = status, next_due, dropped, spoilt
+  reply[5], reply[6], reply[7] = gap('claim', last, number), first_fence, given
+  for _, word in ipairs(more) do reply[#reply + 1] = word end
+  return reply
 end
 
-local job_fields = {'status', 'claim_token', 'payload', 'kind', 'headers', 'attempts', 'crashes',
-  'deliveries', 'max_attempts', 'timeout_ms', 'fence'}
-local function read(job_id)
-  return redis.pcall('HMGET', prefix .. 'job:' .. job_id, unpack(job_fields))
+local function give(job_id, payload, job_kind)
+  local at = head + given * 3
+  reply[at + 1], reply[at + 2], reply[at + 3] = job_id, payload or '', job_kind or ''
+  given = given + 1
 end
 
-local function give(job_id, payload, job_kind, headers, attempts, crashes, deliveries, fence, max_attempts, timeout)
-  local at = #reply
-  reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = job_id, job_kind or '', payload or '', headers or ''
-  reply[at + 5], reply[at + 6], reply[at + 7] = attempts, crashes, deliveries
-  reply[at + 8], reply[at + 9], reply[at + 10] = fence, max_attempts, timeout
+-- give_more gives what only some have of the job that was given last.
+local function give_more(headers, ...)
+  local at = #more
+  more[at + 1], more[at + 2], more[at + 3] = given - 1, headers or '', string.format('%d %d %d %d %d', ...)
+end
+
+-- read gives the fields of a job that tell whether it can be claimed; if it is as it was appended, as
+-- most are, it has none of these, and its payload, kind and headers come instead.
+local function read(job)
+  local f = redis.pcall('HMGET', job, 'payload', 'kind', 'headers', 'append')
+  if f.err then return f end
+  local payload, job_kind, headers = f[1], f[2], f[3]
+  local fields = (payload and 1 or 0) + (job_kind and 1 or 0) + (headers and 1 or 0) + (f[4] and 1 or 0)
+  if payload and fields == redis.call('HLEN', job) then return nil, payload, job_kind, headers end
+  return redis.pcall('HMGET', job, 'status', 'claim_token', 'payload', 'kind', 'headers',
+    'attempts', 'crashes', 'deliveries', 'max_attempts', 'timeout_ms')
 end
 
 -- The same number again: what is still claimed under it, from the jobs and not from memory,
@@ -74,23 +89,23 @@ end
 if number == last then
   if last_status ~= 'J' then return answer(last_status or 'M') end
   local ids = redis.call('LRANGE', processing, 0, most_held)
-  local given = {}
+  local seen = {}
   for i = #ids, 1, -1 do
-    local fields = read(ids[i])
-    if not fields.err and fields[2] == token and not given[ids[i]] then
-      given[ids[i]] = true
-      local _, _, payload, job_kind, headers, attempts, crashes, deliveries, max_attempts, timeout, fence = unpack(fields)
-      give(ids[i], payload, job_kind, headers, whole(attempts) or 0, whole(crashes) or 0, whole(deliveries) or 0,
-        whole(fence) or 0, whole(max_attempts) or 0, whole(timeout) or 0)
+    local f, payload = read(job_prefix .. ids[i])
+    if f and not f.err and f[2] == token and not seen[ids[i]] then
+      seen[ids[i]] = true
+      give(ids[i], f[3], f[4])
+      give_more(f[5], whole(f[6]) or 0, whole(f[7]) or 0, whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0)
     end
   end
-  return answer(#reply > 0 and 'J' or 'M')
+  first_fence = whole(last_fence) or 0
+  return answer(given > 0 and 'J' or 'M')
 end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 
 local function remember(status)
-  redis.call('HSET', sender, 'claim', n, 'claim_status', status)
+  redis.call('HSET', sender, 'claim', n, 'claim_status', status, 'claim_fence', string.format('%d', first_fence))
   return answer(status)
 end
 
@@ -110,7 +125,7 @@ if named >= 0 then
   for _, job_id in ipairs(redis.call('LRANGE', processing, 0, most_held)) do
     if seen[job_id] then
       redis.call('LREM', processing, -1, job_id)
-    elseif not tokens[job_id] or redis.pcall('HGET', prefix .. 'job:' .. job_id, 'claim_token') ~= tokens[job_id] then
+    elseif not tokens[job_id] or redis.pcall('HGET', job_prefix .. job_id, 'claim_token') ~= tokens[job_id] then
       give_back(id, job_id, false, max_crashes, max_corrupt)
     end
     seen[job_id] = true
@@ -157,7 +172,6 @@ local taken, bytes, deferred = 0, 0, 0
 local looks = slots + surplus
 local full = false
 local met = {}
-local fence = whole(redis.call('HGET', counters, 'fence')) or 0
 
 -- unfit tells why an entry cannot be run, or nil.
 local function unfit(job_id, fields)
@@ -168,71 +182,91 @@ end
 
 local known = {pending = true, [''] = true, processing = true, scheduled = true, completed = true, dead = true, corrupt = true}
 
+-- numbers are those of a job's fields that must be one, from attempts to timeout_ms.
+local function numbers(f)
+  local all = {}
+  for k = 1, 5 do
+    local number = whole(f[k + 5])
+    if not number then return nil end
+    all[k] = number
+  end
+  return all
+end
+
+-- set_apart handles an entry that is not to be claimed, and says so; nil for one that is.
+local function set_apart(job_id, f)
+  local why = unfit(job_id, f)
+  if not why then
+    local status, owner = f[1] or '', f[2] or ''
+    local free = owner == '' and (status == 'pending' or status == '')
+    if met[job_id] or (known[status] and not free) or
+      (status == '' and not f[3] and redis.call('EXISTS', job_prefix .. job_id) == 0) then
+      dropped = dropped + 1
+      return true
+    end
+    if not known[status] then
+      why = 'its status is unknown'
+    elseif not numbers(f) then
+      why = 'attempts, crashes, deliveries, max_attempts and timeout_ms are not all numbers'
+    end
+  end
+  if why then
+    quarantine(job_id, why, max_corrupt)
+    spoilt = spoilt + 1
+    return true
+  end
+  if (whole(f[7]) or 0) > 0 and suspect then
+    -- One at a time: the others wait for their turn, each a little longer than the last, and
+    -- all the longer the longer the one takes, so that nobody asks in vain all the time.
+    deferred = deferred + 1
+    local turn = math.max(10 * deferred, math.floor(suspect_ms / 4)) + spread(job_id, 10)
+    redis.call('ZADD', scheduled, now + math.min(turn, 2000), job_id)
+    redis.call('HSET', job_prefix .. job_id, 'status', 'scheduled')
+    return true
+  end
+end
+
 local function take(source)
   while taken < slots and looks > 0 and not full do
     local ids = redis.call('LRANGE', source, -math.min(slots - taken, looks, step), -1)
     if #ids == 0 then return end
-    local passed, batch = 0, {}
+    local passed, batch, keys, deliveries = 0, {}, {}, {}
     for i = #ids, 1, -1 do
       local job_id = ids[i]
-      local fields = #job_id <= max_id and read(job_id) or {}
-      local why = unfit(job_id, fields)
-      if why then
-        quarantine(job_id, why, max_corrupt)
-        spoilt = spoilt + 1
-      else
-        local status, owner, payload, job_kind, headers = fields[1] or '', fields[2] or '', fields[3], fields[4], fields[5]
-        local attempts, crashes, deliveries, max_attempts, timeout =
-          whole(fields[6]), whole(fields[7]), whole(fields[8]), whole(fields[9]), whole(fields[10])
-        if not (attempts and crashes and deliveries and max_attempts and timeout) then
-          why = 'attempts, crashes, deliveries, max_attempts and timeout_ms are not all numbers'
+      local job, f, payload, job_kind, headers = job_prefix .. job_id, {}
+      if #job_id <= max_id then f, payload, job_kind, headers = read(job) end
+      if f or met[job_id] or job_id == '' then f = f or {nil, nil, payload} end
+      if not f or not set_apart(job_id, f) then
+        if f then payload, job_kind, headers = f[3], f[4], f[5] end
+        bytes = bytes + #(payload or '')
+        if taken + #batch > 0 and bytes > max_bytes then
+          full = true
+          break
         end
-        local free = owner == '' and (status == 'pending' or status == '')
-        if met[job_id] or (known[status] and not free) then
-          dropped = dropped + 1
-        elseif not known[status] then
-          quarantine(job_id, 'its status is unknown', max_corrupt)
-          spoilt = spoilt + 1
-        elseif status == '' and not payload and redis.call('EXISTS', prefix .. 'job:' .. job_id) == 0 then
-          dropped = dropped + 1
-        elseif why then
-          quarantine(job_id, why, max_corrupt)
-          spoilt = spoilt + 1
-        elseif crashes > 0 and suspect then
-          -- One at a time: the others wait for their turn, each a little longer than the last, and
-          -- all the longer the longer the one takes, so that nobody asks in vain all the time.
-          deferred = deferred + 1
-          local turn = math.max(10 * deferred, math.floor(suspect_ms / 4)) + spread(job_id, 10)
-          redis.call('ZADD', scheduled, now + math.min(turn, 2000), job_id)
-          redis.call('HSET', prefix .. 'job:' .. job_id, 'status', 'scheduled')
-        else
-          bytes = bytes + #(payload or '')
-          if taken + #batch > 0 and bytes > max_bytes then
-            full = true
-            break
-          end
+        met[job_id] = true
+        batch[#batch + 1], keys[#batch + 1] = job_id, job
+        give(job_id, payload, job_kind)
+        if f then
+          local attempts, crashes, before, max_attempts, timeout = unpack(numbers(f))
           if crashes > 0 then
             suspect = job_id
             redis.call('HSET', sender, 'suspect', job_id)
           end
-          fence = math.max(fence + 1, now)
-          batch[#batch + 1] = {job_id, deliveries + 1, fence}
-          give(job_id, payload, job_kind, headers, attempts, crashes, deliveries + 1, fence, max_attempts, timeout)
-          met[job_id] = true
+          deliveries[#batch] = string.format('%d', before + 1)
+          give_more(headers, attempts, crashes, before + 1, max_attempts, timeout)
+        else
+          deliveries[#batch] = '1'
+          if headers then give_more(headers, 0, 0, 1, 0, 0) end
         end
       end
       passed = passed + 1
     end
 
     if #batch > 0 then
-      redis.call('HSET', counters, 'fence', fence)
-      local entries = {}
-      for k, claim in ipairs(batch) do entries[k] = claim[1] end
-      redis.call('LPUSH', processing, unpack(entries))
-      for _, claim in ipairs(batch) do
-        local job_id, deliveries, fencing = unpack(claim)
-        redis.call('HSET', prefix .. 'job:' .. job_id, 'status', 'processing', 'claim_token', token,
-          'claimed_at_ms', now, 'deliveries', deliveries, 'fence', fencing)
+      redis.call('LPUSH', processing, unpack(batch))
+      for k, job in ipairs(keys) do
+        redis.call('HSET', job, 'status', 'processing', 'claim_token', token, 'claimed_at_ms', now_text,
+          'deliveries', deliveries[k])
       end
       taken = taken + #batch
     end
@@ -242,6 +276,10 @@ local function take(source)
 end
 take(arriving)
 take(pending)
+if taken > 0 then
+  first_fence = math.max((whole(redis.call('HGET', counters, 'fence')) or 0) + 1, now)
+  redis.call('HSET', counters, 'fence', string.format('%d', first_fence + taken - 1))
+end
 
 count('claimed', taken)
 count('dropped', dropped)

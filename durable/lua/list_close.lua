@@ -12,13 +12,14 @@ local kind, last, taken, refused = unpack(redis.call('HMGET', sender,
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
-local backlog = redis.call('LLEN', pending) + redis.call('LLEN', arriving) + redis.call('ZCARD', scheduled)
+local backlog = sizes[pending] + sizes[arriving] + sizes[scheduled]
 
 redis.call('PEXPIRE', sender, T_rec)
+local missing = gap('append', last, number - 1)
 if last < number - 1 then
   taken, refused = 0, ''
 end
 if last < number then
   redis.call('HSET', sender, 'append', n, 'append_taken', taken or 0, 'append_refused', refused or '')
 end
-return {'OK', taken or '0', refused or '', number > last + 2 and 1 or 0, backlog}
+return {'OK', taken or '0', refused or '', missing, backlog}

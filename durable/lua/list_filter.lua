@@ -13,6 +13,6 @@ end
 local part, older = arg(), tonumber(arg())
 
 local function matches(r)
-  return (any_kind or kinds[r[3]]) and (part == '' or string.find(r[15], part, 1, true) ~= nil)
-    and (older < 0 or (r[12] > 0 and r[12] <= now - older))
+  return (any_kind or kinds[r[3]]) and (part == '' or string.find(r[14], part, 1, true) ~= nil)
+    and (older < 0 or (r[11] > 0 and r[11] <= now - older))
 end

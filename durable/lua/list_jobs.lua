@@ -24,7 +24,7 @@ local shown, reply = 0, {'OK', ''}
 -- show adds an entry to the page if it is what was asked for.
 local function show(job_id, consumer)
   local r = record(job_id)
-  if r and r[2] == state and (not consumer or r[14] == consumer) and matches(r) then
+  if r and r[2] == state and (not consumer or r[13] == consumer) and matches(r) then
     for i = 1, words do reply[#reply + 1] = r[i] end
     shown = shown + 1
   end

@@ -1,14 +1,14 @@
 --[[ list_record: what is known of one job, judged by its hash. Not a script of its own. Writes nothing.
 
 Gives record(id), which returns nil where there is no such job, else a table of
-        id state kind attempts crashes deliveries fence max_attempts timeout retention size
+        id state kind attempts crashes deliveries max_attempts timeout retention size
         since due consumer reason
         state: the status, where it is one of ours; corrupt for all that nobody can run; since: when
         it was claimed, died, was quarantined or completed (ms; 0: not known); due: when it may run
         (scheduled) or is forgotten (completed); consumer: who holds it, or completed it.
 ]]
-local words = 15 -- of a record
-local record_fields = {'status', 'kind', 'attempts', 'crashes', 'deliveries', 'fence', 'max_attempts',
+local words = 14 -- of a record
+local record_fields = {'status', 'kind', 'attempts', 'crashes', 'deliveries', 'max_attempts',
   'timeout_ms', 'retention_ms', 'claim_token', 'claimed_at_ms', 'reason', 'completed_at_ms', 'completed_by',
   'payload_bytes'}
 
@@ -23,7 +23,7 @@ end
 
 -- spoilt is the record of what nobody can run.
 local function spoilt(job_id, reason)
-  return {job_id, 'corrupt', '', 0, 0, 0, 0, 0, 0, 0, 0, score(corrupt, job_id), 0, '', reason}
+  return {job_id, 'corrupt', '', 0, 0, 0, 0, 0, 0, 0, score(corrupt, job_id), 0, '', reason}
 end
 
 local function record(job_id)
@@ -37,23 +37,23 @@ local function record(job_id)
     return nil
   end
 
-  local since, due, consumer, reason = 0, 0, '', f[12] or ''
+  local since, due, consumer, reason = 0, 0, '', f[11] or ''
   local size = redis.call('HSTRLEN', job, 'payload')
   if status == '' or status == 'pending' then
     status = 'pending'
   elseif status == 'scheduled' then
     due = score(scheduled, job_id)
   elseif status == 'processing' then
-    since, consumer = whole(f[11]) or 0, holder(f[10])
+    since, consumer = whole(f[10]) or 0, holder(f[9])
   elseif status == 'dead' then
     since = score(dead, job_id)
   elseif status == 'completed' then
-    since, due, consumer, size = whole(f[13]) or 0, score(completed, job_id), holder(f[14]), whole(f[15]) or 0
+    since, due, consumer, size = whole(f[12]) or 0, score(completed, job_id), holder(f[13]), whole(f[14]) or 0
   elseif status == 'corrupt' then
     since, reason = score(corrupt, job_id), noted or reason
   else
     status, reason = 'corrupt', 'its status is unknown'
   end
   return {job_id, status, f[2] or '', whole(f[3]) or 0, whole(f[4]) or 0, whole(f[5]) or 0, whole(f[6]) or 0,
-    whole(f[7]) or 0, whole(f[8]) or 0, whole(f[9]) or 0, size, since, due, consumer, reason}
+    whole(f[7]) or 0, whole(f[8]) or 0, size, since, due, consumer, reason}
 end

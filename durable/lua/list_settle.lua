@@ -4,7 +4,8 @@ sender's record, not a lease.
 ARGV  id, n         see list_sender
       max_dead      dead letters kept
       max_completed records of completed jobs kept
-      count         then for each outcome: id token verdict delay (ms) max_attempts reason
+      runs          of outcomes with the same verdict and token, each: verdict token k, then for each
+                    of its k outcomes: id, and if not done: delay (ms) max_attempts reason
                     verdict: D done, R retry, S snooze, X dead, L release
 Returns OK codes trimmed gap
         codes: one letter each: O applied, X a retry that used the attempts up, G no such job,
@@ -21,8 +22,8 @@ first and its entry removed last.
 --#include list_sender
 --#include list_bury
 --#include list_retain
-local max_dead, max_completed, outcomes = tonumber(arg()), tonumber(arg()), tonumber(arg())
-local processing = prefix .. 'processing:' .. id
+local max_dead, max_completed, runs = tonumber(arg()), tonumber(arg()), tonumber(arg())
+local processing, job_prefix = prefix .. 'processing:' .. id, prefix .. 'job:'
 do
   local bad = mistyped(processing, 'list')
   if bad then return bad end
@@ -34,7 +35,7 @@ if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
 if number == last then
-  return {'OK', answer_codes or '', answer_trimmed or '0', 0}
+  return {'OK', answer_codes or '', answer_trimmed or '0', gap('settle', last, number)}
 end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
@@ -44,35 +45,49 @@ local done, retained, retried, snoozed = 0, 0, 0, 0
 
 local function later(job_id, delay, ...)
   redis.call('ZADD', scheduled, now + delay, job_id)
-  redis.call('HSET', prefix .. 'job:' .. job_id, 'status', 'scheduled', 'claim_token', '', ...)
+  redis.call('HSET', job_prefix .. job_id, 'status', 'scheduled', 'claim_token', '', ...)
 end
 
-local function settle(job_id, token, verdict, delay, max_attempts, reason)
-  local job = prefix .. 'job:' .. job_id
-  local fields = redis.pcall('HMGET', job, 'claim_token', 'retention_ms', 'status', 'completed_by')
-  local holds = fields[1]
-  -- What a script that stopped half-way has recorded as completed is completed by this one.
-  local again = verdict == 'D' and fields[3] == 'completed' and fields[4] == token
-  if again then holds = token end
-  if ended[job_id] or fields.err or (not holds and redis.call('EXISTS', job) == 0) then
+-- refusal is the code for an outcome whose claim is not held; nil for one that is to be applied.
+local function refusal(job_id, token)
+  local holds = redis.pcall('HGET', job_prefix .. job_id, 'claim_token')
+  if ended[job_id] or type(holds) == 'table' or (not holds and redis.call('EXISTS', job_prefix .. job_id) == 0) then
     gone[#gone + 1] = job_id
     return 'G'
   end
-  if token == '' or holds ~= token then return 'S' end
+  if token == '' or holds ~= token or released[job_id] then return 'S' end
+end
 
-  local code = 'O'
-  if verdict == 'D' then
-    local retention = whole(fields[2]) or 0
-    if retention > 0 then
-      retain(job_id, token, retention)
-      retained = retained + 1
-    else
-      over[#over + 1] = job
-    end
-    ended[job_id] = true
-    if not again then done = done + 1 end
-  elseif verdict == 'R' then
-    local attempts = (whole(redis.call('HGET', job, 'attempts')) or 0) + 1
+local function complete(job_id, token)
+  local job = job_prefix .. job_id
+  local code = refusal(job_id, token)
+  -- What a script that stopped half-way has recorded as completed is completed by this one.
+  local again = false
+  if code == 'S' then
+    local status, by = unpack(redis.call('HMGET', job, 'status', 'completed_by'))
+    again = status == 'completed' and by == token and not ended[job_id]
+  end
+  if code and not again then return code end
+  local retention = redis.call('HGET', job, 'retention_ms')
+  retention = retention and whole(retention) or 0
+  if retention > 0 then
+    retain(job_id, token, retention)
+    retained = retained + 1
+  else
+    over[#over + 1] = job
+  end
+  ended[job_id] = true
+  if not again then done = done + 1 end
+  gone[#gone + 1] = job_id
+  return 'O'
+end
+
+local function settle(job_id, token, verdict, delay, max_attempts, reason)
+  local code = refusal(job_id, token)
+  if code then return code end
+  code = 'O'
+  if verdict == 'R' then
+    local attempts = (whole(redis.call('HGET', job_prefix .. job_id, 'attempts')) or 0) + 1
     if attempts >= tonumber(max_attempts) then
       bury(job_id, reason, 'attempts', attempts)
       code = 'X'
@@ -86,28 +101,37 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
   elseif verdict == 'X' then
     bury(job_id, reason)
   elseif verdict == 'L' then
-    -- Pushed below, the last one first, so that the first of the batch ends at the head; the
-    -- token goes now, so that a second outcome for it in this batch is stale.
+    -- Pushed below, the last one first, so that the first of the batch ends at the head. Until then
+    -- a second outcome for it in this batch is stale.
     released[#released + 1] = job_id
-    redis.call('HSET', job, 'claim_token', '')
+    released[job_id] = true
     return code
   end
   gone[#gone + 1] = job_id
   return code
 end
 
-for i = 1, outcomes do
-  local job_id, token, verdict, delay, max_attempts, reason = args(6)
-  codes[i] = settle(job_id, token, verdict, delay, max_attempts, reason)
-  if job_id == suspect and codes[i] ~= 'S' then
-    redis.call('HDEL', sender, 'suspect')
+local cleared = false -- the suspect
+for _ = 1, runs do
+  local verdict, token, k = args(3)
+  for _ = 1, tonumber(k) do
+    local job_id = arg()
+    local code
+    if verdict == 'D' then
+      code = complete(job_id, token)
+    else
+      code = settle(job_id, token, verdict, args(3))
+    end
+    codes[#codes + 1] = code
+    cleared = cleared or (job_id == suspect and code ~= 'S')
   end
 end
 
+-- To the queue first; only then is the claim given up.
 for i = #released, 1, -1 do
   local job_id = released[i]
   redis.call('RPUSH', pending, job_id)
-  redis.call('HSET', prefix .. 'job:' .. job_id, 'status', 'pending')
+  redis.call('HSET', job_prefix .. job_id, 'status', 'pending', 'claim_token', '')
   gone[#gone + 1] = job_id
 end
 for i = 1, #over, 1000 do
@@ -141,6 +165,7 @@ else
   end
 end
 
+if cleared then redis.call('HDEL', sender, 'suspect') end
 local trimmed = trim_dead(max_dead)
 if retained > 0 then trim_completed(max_completed) end
 local answer = table.concat(codes)
@@ -149,4 +174,4 @@ count('completed', done)
 count('retried', retried)
 count('snoozed', snoozed)
 count('released', #released)
-return {'OK', answer, trimmed, number > last + 1 and 1 or 0}
+return {'OK', answer, trimmed, gap('settle', last, number)}

@@ -19,11 +19,13 @@ not the lease ends and the list is swept as any other.
 --#include list_bury
 --#include list_give_back
 --#include list_retain
+--#include list_stall
 local max_crashes, max_dead, max_corrupt, max_completed = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local budget, members = tonumber(arg()), tonumber(arg())
 local cursor, pattern, found, lease = arg(), arg(), arg(), tonumber(arg())
 
 redis.call('ZREM', consumers, '') -- the primer: never grows
+local stall_length, stall_end = stalled()
 
 local fenced, returned, buried, more = 0, 0, 0, 0
 
@@ -54,12 +56,13 @@ for i, c in ipairs(lost) do
     break
   end
   local list = prefix .. 'processing:' .. c
+  local fenced_already = tonumber(redis.call('ZSCORE', consumers, c)) == 0
   if mistyped(list, 'list') then
     redis.call('ZADD', corrupt, now, 'processing:' .. c)
     redis.call('HSET', reasons, 'processing:' .. c, 'its key is not a list')
     redis.call('ZREM', consumers, c)
-  else
-    if tonumber(redis.call('ZSCORE', consumers, c)) ~= 0 then
+  elseif fenced_already or not spared(c, stall_length, stall_end, lease) then
+    if not fenced_already then
       redis.call('ZADD', consumers, 'XX', 0, c)
       fenced = fenced + 1
     end
@@ -88,9 +91,11 @@ local start = #(prefix .. 'processing:') + 1
 for _, key in ipairs(keys) do
   local c = string.sub(key, start)
   if not redis.call('ZSCORE', consumers, c) and type_of(key) == 'list' then
-    local own = redis.pcall('HGET', prefix .. 'sender:' .. c, 'lease')
+    local record = prefix .. 'sender:' .. c
+    local own = redis.pcall('HGET', record, 'lease')
     local term = type(own) == 'string' and whole(own) or lease
     redis.call('ZADD', consumers, now + term, c)
+    if type(own) == 'string' then redis.call('HDEL', record, 'charge') end -- of the lease before
     registered = registered + 1
   end
 end

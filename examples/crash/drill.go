@@ -79,6 +79,9 @@ func (d *drill) look(ctx context.Context) (sight, error) {
 		return sight{}, err
 	}
 	s := sight{record: record.Val(), status: record.Val()["status"], deliveries: record.Val()["deliveries"]}
+	if s.status == "" && len(s.record) > 0 {
+		s.status = "pending" // as the contract has it
+	}
 	places := 0
 	for name, answer := range in {
 		if answer.Err() == nil {
