@@ -20,12 +20,16 @@ type Report struct {
 	Uncertain []Returned
 }
 
-// Returned is a job that comes back to its owner.
+// Returned is a job that comes back to its owner, as it was submitted: see Job.
 type Returned struct {
-	ID, Kind string
-	Payload  []byte // as encoded
-	Headers  map[string]string
-	Err      error
+	ID, Kind    string
+	Payload     []byte // as encoded
+	Headers     map[string]string
+	Delay       time.Duration
+	MaxAttempts int
+	Timeout     time.Duration
+	Retention   time.Duration // of the job, or else of its kind
+	Err         error
 }
 
 // shutdown is the one shutdown of a queue.

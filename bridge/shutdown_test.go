@@ -170,7 +170,9 @@ func TestReturnedJobsAreAsTheyWereSubmitted(t *testing.T) {
 		kind := bridge.NewKind[int](b.q, "count", nil)
 		b.outage.begin(durabletest.Fault{Action: durabletest.Refuse})
 		headers := map[string]string{"trace": "1"}
-		submitJob(t, kind, bridge.Job[int]{ID: "1", Value: 42, Headers: headers})
+		submitJob(t, kind, bridge.Job[int]{
+			ID: "1", Value: 42, Headers: headers, Delay: time.Second, MaxAttempts: 3, Timeout: time.Minute, Retention: time.Hour,
+		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		report, err := b.q.Shutdown(ctx)
@@ -182,7 +184,10 @@ func TestReturnedJobsAreAsTheyWereSubmitted(t *testing.T) {
 			t.Errorf("because of %v", back.Err)
 		}
 		back.Err = nil
-		want := bridge.Returned{ID: "1", Kind: "count", Payload: []byte("42"), Headers: headers}
+		want := bridge.Returned{
+			ID: "1", Kind: "count", Payload: []byte("42"), Headers: headers,
+			Delay: time.Second, MaxAttempts: 3, Timeout: time.Minute, Retention: time.Hour,
+		}
 		if diff := cmp.Diff(want, back); diff != "" {
 			t.Errorf("returned (-want +got):\n%s", diff)
 		}
