@@ -33,7 +33,7 @@ type Job[T any] struct {
 	// MaxAttempts is after how many failed runs the job goes dead. 0: as its kind says
 	// where it runs.
 	MaxAttempts int
-	// Timeout ends the context of one run. 0: as its kind says where it runs.
+	// Timeout ends the context of one run. Whole milliseconds. 0: as its kind says where it runs.
 	Timeout time.Duration
 	// Retention is for how long the store keeps a record of the job once it is completed, without the
 	// payload: until then Operator.Lookup finds it, and a job of the same ID is refused as a duplicate. Whole

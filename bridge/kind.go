@@ -55,8 +55,8 @@ func NewKind[T any](q *Queue, name string, opts *KindOptions[T]) *Kind[T] {
 		if opts.Retention > 0 {
 			k.keep = opts.Retention
 		}
-		if opts.Retention < 0 {
-			k.err = fmt.Errorf("bridge: kind %q: Retention is negative: %v", name, opts.Retention)
+		if err := storable("Retention", opts.Retention); err != nil {
+			k.err = fmt.Errorf("bridge: kind %q: %w", name, err)
 		} else if opts.Timeout < 0 {
 			k.err = fmt.Errorf("bridge: kind %q: Timeout is negative: %v", name, opts.Timeout)
 		} else if err := opts.Retry.Validate(); err != nil {
@@ -105,10 +105,23 @@ func (j *Job[T]) validate() error {
 		return fmt.Errorf("bridge: Job.Delay is negative: %v", j.Delay)
 	case j.MaxAttempts < 0:
 		return fmt.Errorf("bridge: Job.MaxAttempts is negative: %d", j.MaxAttempts)
-	case j.Timeout < 0:
-		return fmt.Errorf("bridge: Job.Timeout is negative: %v", j.Timeout)
-	case j.Retention < 0:
-		return fmt.Errorf("bridge: Job.Retention is negative: %v", j.Retention)
+	}
+	if err := storable("Timeout", j.Timeout); err != nil {
+		return fmt.Errorf("bridge: Job.%w", err)
+	}
+	if err := storable("Retention", j.Retention); err != nil {
+		return fmt.Errorf("bridge: Job.%w", err)
+	}
+	return nil
+}
+
+// storable refuses a time that the store, which keeps whole milliseconds, would take for none at all.
+func storable(name string, d time.Duration) error {
+	switch {
+	case d < 0:
+		return fmt.Errorf("%s is negative: %v", name, d)
+	case d > 0 && d < time.Millisecond:
+		return fmt.Errorf("%s is %v, less than a millisecond", name, d)
 	}
 	return nil
 }

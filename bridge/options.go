@@ -31,7 +31,7 @@ type Options struct {
 	// otherwise. See policy.Retry for its defaults.
 	Retry policy.Retry
 	// Retention is for how long the store keeps a record of a completed job, for Operator.Lookup, unless
-	// its kind or itself says otherwise. 0: it is gone at once.
+	// its kind or itself says otherwise. Whole milliseconds. 0: it is gone at once.
 	Retention time.Duration
 	// Logger gets what an operator should know, at a bounded rate. Nil: silent.
 	Logger *slog.Logger
@@ -108,6 +108,9 @@ func (o *Options) withDefaults() (Options, error) {
 	)
 	if err != nil {
 		return out, err
+	}
+	if err := storable("Retention", out.Retention); err != nil {
+		return out, fmt.Errorf("bridge: Options.%w", err)
 	}
 	if out.PersistWithin > maxPersistWithin {
 		return out, fmt.Errorf("bridge: Options.PersistWithin is %v, more than %v", out.PersistWithin, maxPersistWithin)

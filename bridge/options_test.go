@@ -24,6 +24,7 @@ func TestOpenRefusesByName(t *testing.T) {
 		{"MaxWatched", bridge.Options{MaxWatched: -1}},
 		{"PersistWithin", bridge.Options{PersistWithin: -1}},
 		{"Retention", bridge.Options{Retention: -1}},
+		{"Options.Retention is 1µs", bridge.Options{Retention: time.Microsecond}},
 		{"PersistWithin", bridge.Options{PersistWithin: 13 * time.Hour}},
 		{"Policy", bridge.Options{Policy: policy.Wait(-1)}},
 		{"Retry.MaxAttempts", bridge.Options{Retry: policy.Retry{MaxAttempts: -1}}},
@@ -127,6 +128,7 @@ func TestKindRefusesByName(t *testing.T) {
 	}{
 		{"Timeout", "count", bridge.KindOptions[int]{Timeout: -1}},
 		{"Retention", "count", bridge.KindOptions[int]{Retention: -1}},
+		{"Retention is 1µs", "count", bridge.KindOptions[int]{Retention: time.Microsecond}},
 		{"Retry.MaxAttempts", "count", bridge.KindOptions[int]{Retry: policy.Retry{MaxAttempts: -1}}},
 		{"Retry.Initial", "count", bridge.KindOptions[int]{Retry: policy.Retry{Initial: -1}}},
 		{"kind has 257 bytes", strings.Repeat("k", 257), bridge.KindOptions[int]{}},

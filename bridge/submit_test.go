@@ -56,6 +56,8 @@ func TestSubmitRefusesAndTheCallerKeepsTheJob(t *testing.T) {
 		{"negative attempts", bridge.Job[int]{ID: "1", MaxAttempts: -1}, policy.Reject(), policy.ReasonInvalid, "Job.MaxAttempts"},
 		{"a negative retention", bridge.Job[int]{ID: "1", Retention: -1}, policy.Reject(), policy.ReasonInvalid, "Job.Retention"},
 		{"a negative timeout", bridge.Job[int]{ID: "1", Timeout: -1}, policy.Reject(), policy.ReasonInvalid, "Job.Timeout"},
+		{"a timeout that the store would take for none", bridge.Job[int]{ID: "1", Timeout: 1e6 - 1}, policy.Reject(), policy.ReasonInvalid, "Job.Timeout is 999.999µs, less than a millisecond"},
+		{"a retention that the store would take for none", bridge.Job[int]{ID: "1", Retention: 1}, policy.Reject(), policy.ReasonInvalid, "Job.Retention is 1ns"},
 		{"a wait without any deadline", bridge.Job[int]{ID: "1"}, policy.Wait(0), policy.ReasonInvalid, "deadline"},
 		{"a negative wait", bridge.Job[int]{ID: "1"}, policy.Wait(-1), policy.ReasonInvalid, "negative"},
 		{"a nil decision", bridge.Job[int]{ID: "1"}, policy.Func(nil), policy.ReasonInvalid, "decide is nil"},
