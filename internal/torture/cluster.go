@@ -108,8 +108,15 @@ func (c *cluster) addrs() (all []string) {
 }
 
 // move moves the queue's slot to another master, key by key, as redis-cli --cluster reshard does.
+//
+// A master that had the slot a moment ago may still have a BLMOVE parked, for up to a second. The entries that come would
+// be served to it, into a list that is yet to come, and MIGRATE would refuse that one with BUSYKEY. Nobody who reshards is so
+// quick; we are, and so we wait.
 func (c *cluster) move(from, to *node) {
 	l, slot := c.l, c.slot
+	l.must(c.within("clients are still parked where the slot is to go", func() bool {
+		return strings.Contains(to.rdb.Info(l.ctx, "clients").Val(), "blocked_clients:0\r\n")
+	}))
 	l.do(to.rdb, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.id)
 	l.do(from.rdb, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id)
 	for {
