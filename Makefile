@@ -15,9 +15,21 @@ cover:
 	go test -count=1 -coverpkg=./... -coverprofile=cover.out ./...
 	go tool cover -func=cover.out | tail -n 1
 
-## bench: every benchmark, with allocations
+## bench: weir beside its peers, 25 minutes on two idle cores; RUN=drain chooses rows, DIR=/on/a/disk where Redis keeps files
 .PHONY: bench
 bench:
+	@.ci/need redis
+	cd bench && go run . $(if $(RUN),-run $(RUN)) $(if $(DIR),-dir $(DIR)) && go run . -docs
+
+## bench-quick: the same in two minutes: ratios only, nothing is written
+.PHONY: bench-quick
+bench-quick:
+	@.ci/need redis
+	cd bench && go run . -quick $(if $(RUN),-run $(RUN)) $(if $(DIR),-dir $(DIR))
+
+## gobench: every Go benchmark, with allocations
+.PHONY: gobench
+gobench:
 	@.ci/need redis
 	go test -run='^$$' -bench=. -benchmem ./...
 

@@ -71,20 +71,13 @@ func manyQueues(ctx context.Context, t *task) (*outcome, error) {
 	if err := handled.wait(ctx); err != nil {
 		return nil, err
 	}
-	o, err := m.stop(ctx, int64(t.Load.Jobs))
+	o, err := m.stop(ctx, t.Load.Jobs)
 	if err != nil {
 		return nil, err
 	}
 	o.set("goroutines/queue", float64(goroutines)/float64(t.Load.Queues))
 	o.set("connections/queue", (atRest-before)/float64(t.Load.Queues))
-	stopped := make(chan error, len(queues))
-	for _, q := range queues {
-		go func() { stopped <- q.close(ctx) }()
-	}
-	for range queues {
-		err = errors.Join(err, <-stopped)
-	}
-	return o, err
+	return o, nil
 }
 
 func connections(ctx context.Context, rdb *redis.Client) (n float64, err error) {
@@ -140,7 +133,7 @@ func consumeOnly(ctx context.Context, t *task) (*outcome, error) {
 	if _, err := io.Copy(io.Discard, t.in); err != nil {
 		return nil, err
 	}
-	return &outcome{Jobs: int(n.Load()), Seconds: 1}, q.close(ctx)
+	return &outcome{Jobs: int(n.Load()), Seconds: 1}, nil
 }
 
 // consumer is a child that consumes.
@@ -223,12 +216,12 @@ func manyProcesses(ctx context.Context, t *task) (*outcome, error) {
 	}); err != nil {
 		return nil, err
 	}
-	o, err := m.stop(ctx, int64(t.Load.Jobs))
+	o, err := m.stop(ctx, t.Load.Jobs)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range consumers {
 		err = errors.Join(err, c.stop(ctx))
 	}
-	return o, errors.Join(err, view.Close(), q.close(ctx))
+	return o, err
 }

@@ -64,13 +64,13 @@ func startLatency(ctx context.Context, t *task) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := m.stop(ctx, int64(n))
+	o, err := m.stop(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	distribution(o, took[warm:])
 	o.set("sender lag p99 ms", milliseconds(quantile(slices.Sorted(slices.Values(lag[warm:])), 0.99)))
-	return o, q.close(ctx)
+	return o, nil
 }
 
 // quantiles are those that are kept, for the picture.

@@ -142,7 +142,7 @@ func choose(all []*row, o options) (chosen []*row, err error) {
 func measureAll(ctx context.Context, chosen []*row, o options) error {
 	r := &runner{
 		out: os.Stdout, progress: os.Stderr, rounds: o.rounds, quick: o.quick, length: o.length,
-		profiles: o.profiles, dir: o.dir, all: len(chosen),
+		profiles: o.profiles, dir: o.dir, all: len(chosen), began: time.Now(),
 	}
 	if r.profiles != "" {
 		var err error

@@ -112,7 +112,7 @@ func processCPU() time.Duration {
 }
 
 // stop measures what has happened since, per job.
-func (m *meter) stop(ctx context.Context, jobs int64) (*outcome, error) {
+func (m *meter) stop(ctx context.Context, jobs int) (*outcome, error) {
 	at, cpu := time.Now(), processCPU()
 	now, err := m.read(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (m *meter) stop(ctx context.Context, jobs int64) (*outcome, error) {
 		return nil, err
 	}
 	n, was := float64(jobs), m.began
-	o := &outcome{Jobs: int(jobs), Seconds: at.Sub(was.at).Seconds()}
+	o := &outcome{Jobs: jobs, Seconds: at.Sub(was.at).Seconds()}
 	o.set("jobs/s", n/o.Seconds)
 	o.set("ns", o.Seconds*1e9/n)
 	o.set("go µs/job", (cpu-was.cpu).Seconds()*1e6/n)

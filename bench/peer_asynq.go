@@ -23,7 +23,6 @@ var asynqPeer = implementation{
 type asynqQueue struct {
 	rdb    *redis.Client
 	client *asynq.Client
-	server *asynq.Server
 }
 
 func (q *asynqQueue) submit(ctx context.Context, payload []byte) error {
@@ -38,10 +37,10 @@ func (q *asynqQueue) enqueue(ctx context.Context, payload []byte) error {
 func (q *asynqQueue) flush(context.Context) error { return nil }
 
 func (q *asynqQueue) consume(_ context.Context, workers int, handle func([]byte)) error {
-	q.server = asynq.NewServerFromRedisClient(q.rdb, asynq.Config{
+	server := asynq.NewServerFromRedisClient(q.rdb, asynq.Config{
 		Concurrency: workers, TaskCheckInterval: 10 * time.Millisecond, LogLevel: asynq.FatalLevel,
 	})
-	return q.server.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
+	return server.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
 		handle(t.Payload())
 		return nil
 	}))
@@ -49,13 +48,6 @@ func (q *asynqQueue) consume(_ context.Context, workers int, handle func([]byte)
 
 func (q *asynqQueue) left(ctx context.Context, _ int64) (int64, error) {
 	return lengths(ctx, q.rdb, "asynq:{default}:pending", "asynq:{default}:active")
-}
-
-func (q *asynqQueue) close(context.Context) error {
-	if q.server != nil {
-		q.server.Shutdown()
-	}
-	return q.rdb.Close()
 }
 
 // lengths is the sum of the lengths of lists.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -36,10 +36,8 @@ redis.call('DEL', KEYS[2])
 return 1`)
 
 type baseline struct {
-	rdb     *redis.Client
-	last    atomic.Int64
-	stop    context.CancelFunc
-	workers sync.WaitGroup
+	rdb  *redis.Client
+	last atomic.Int64
 }
 
 func (b *baseline) submit(ctx context.Context, payload []byte) error { return b.enqueue(ctx, payload) }
@@ -57,13 +55,12 @@ func (b *baseline) enqueue(ctx context.Context, payload []byte) error {
 func (b *baseline) flush(context.Context) error { return nil }
 
 func (b *baseline) consume(ctx context.Context, workers int, handle func([]byte)) error {
-	ctx, b.stop = context.WithCancel(ctx)
 	for i := range workers {
-		b.workers.Go(func() {
+		go func() {
 			if err := b.work(ctx, strconv.Itoa(i), handle); err != nil && ctx.Err() == nil {
 				panic(err) // nothing that is measured afterwards would mean anything
 			}
-		})
+		}()
 	}
 	return nil
 }
@@ -71,8 +68,7 @@ func (b *baseline) consume(ctx context.Context, workers int, handle func([]byte)
 func (b *baseline) work(ctx context.Context, name string, handle func([]byte)) error {
 	mine := baselineProcessing + name
 	for n := 0; ctx.Err() == nil; n++ {
-		// One second is the shortest wait at which a stop is noticed without closing the connection.
-		id, err := b.rdb.BLMove(ctx, baselinePending, mine, "RIGHT", "LEFT", waitForJob).Result()
+		id, err := b.rdb.BLMove(ctx, baselinePending, mine, "RIGHT", "LEFT", time.Second).Result()
 		if errors.Is(err, redis.Nil) {
 			continue
 		}
@@ -104,12 +100,4 @@ func (b *baseline) left(ctx context.Context, _ int64) (int64, error) {
 		return 0, err
 	}
 	return lengths(ctx, b.rdb, append(keys, baselinePending)...)
-}
-
-func (b *baseline) close(context.Context) error {
-	if b.stop != nil {
-		b.stop()
-		b.workers.Wait()
-	}
-	return b.rdb.Close()
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill-redisstream/pkg/redisstream"
@@ -29,10 +28,8 @@ var watermillPeer = implementation{
 }
 
 type watermillQueue struct {
-	rdb, sub   *redis.Client
-	publisher  *redisstream.Publisher
-	subscriber *redisstream.Subscriber
-	stop       context.CancelFunc
+	rdb, sub  *redis.Client
+	publisher *redisstream.Publisher
 }
 
 func (q *watermillQueue) submit(ctx context.Context, payload []byte) error {
@@ -45,16 +42,15 @@ func (q *watermillQueue) enqueue(ctx context.Context, payload []byte) error {
 
 func (q *watermillQueue) flush(context.Context) error { return nil }
 
-func (q *watermillQueue) consume(ctx context.Context, workers int, handle func([]byte)) (err error) {
-	q.subscriber, err = redisstream.NewSubscriber(redisstream.SubscriberConfig{
+func (q *watermillQueue) consume(ctx context.Context, workers int, handle func([]byte)) error {
+	subscriber, err := redisstream.NewSubscriber(redisstream.SubscriberConfig{
 		Client: q.sub, ConsumerGroup: group, DisableIndefiniteInitialBlock: true,
 	}, watermill.NopLogger{})
 	if err != nil {
 		return err
 	}
-	ctx, q.stop = context.WithCancel(ctx)
 	for range workers {
-		messages, err := q.subscriber.Subscribe(ctx, topic)
+		messages, err := subscriber.Subscribe(ctx, topic)
 		if err != nil {
 			return err
 		}
@@ -74,13 +70,4 @@ func (q *watermillQueue) left(ctx context.Context, _ int64) (int64, error) {
 		return 0, err
 	}
 	return p.Count, nil
-}
-
-func (q *watermillQueue) close(context.Context) error {
-	var errs []error
-	if q.stop != nil {
-		q.stop()
-		errs = append(errs, q.subscriber.Close()) // closes its client
-	}
-	return errors.Join(append(errs, q.publisher.Close())...)
 }

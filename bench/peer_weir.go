@@ -72,7 +72,6 @@ func engineOf(name string) (engine, error) {
 type weirQueue struct {
 	q    *bridge.Queue
 	kind *bridge.Kind[[]byte]
-	ran  chan struct{}
 }
 
 func newWeir(e durable.Engine) (*weirQueue, error) {
@@ -110,9 +109,7 @@ func (w *weirQueue) consume(ctx context.Context, workers int, handle func([]byte
 	if err != nil {
 		return err
 	}
-	w.ran = make(chan struct{})
 	go func() {
-		defer close(w.ran)
 		if err := w.q.Run(ctx, &bridge.RunOptions{Workers: workers}); err != nil {
 			panic(err) // nothing that is measured afterwards would mean anything
 		}
@@ -122,12 +119,4 @@ func (w *weirQueue) consume(ctx context.Context, workers int, handle func([]byte
 
 func (w *weirQueue) left(_ context.Context, n int64) (int64, error) {
 	return n - int64(w.q.Counters().Completed), nil
-}
-
-func (w *weirQueue) close(ctx context.Context) error {
-	_, err := w.q.Shutdown(ctx)
-	if w.ran != nil {
-		<-w.ran
-	}
-	return err
 }

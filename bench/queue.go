@@ -7,7 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// queue is a durable job queue under test, as one process sees it.
+// queue is a durable job queue under test, as one process sees it. It ends with the process: stopping in good order
+// is not measured, and takes some of them seconds.
 type queue interface {
 	// submit hands a job over. It returns as soon as the implementation lets go of its caller.
 	submit(ctx context.Context, payload []byte) error
@@ -19,8 +20,6 @@ type queue interface {
 	consume(ctx context.Context, workers int, handle func(payload []byte)) error
 	// left is how many jobs have not been completed for good, once all n were handled.
 	left(ctx context.Context, n int64) (int64, error)
-	// close stops the workers.
-	close(ctx context.Context) error
 }
 
 // implementation is a queue and how it was set up.

@@ -49,10 +49,8 @@ func number(x float64) string {
 	switch {
 	case math.IsNaN(x) || math.IsInf(x, 0):
 		return "?"
-	case math.Abs(x) >= 1000:
+	case math.Abs(x) >= 99.95:
 		return grouped(int(math.Round(x)))
-	case math.Abs(x) >= 100:
-		return strconv.FormatFloat(x, 'f', 0, 64)
 	case math.Abs(x) >= 10:
 		return strconv.FormatFloat(x, 'f', 1, 64)
 	case math.Abs(x) >= 0.01 || x == 0:

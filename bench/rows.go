@@ -78,7 +78,7 @@ func rows(long bool) []*row {
 		},
 		{
 			name: "memory-100", title: "Redis memory per pending job, 100 B", family: "memory", metric: "bytes/job", less: true, quick: true, redis: noArgs,
-			sides: everyPeer(load{Payload: small, Jobs: 50_000}), rounds: 1, fixed: true, do: memory,
+			sides: everyPeer(load{Payload: small, Jobs: 100_000}), rounds: 1, fixed: true, do: memory,
 			goals: []goal{{than: "asynq", most: true, limit: 0.8, next: 0.62}},
 		},
 		{

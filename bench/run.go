@@ -29,6 +29,7 @@ type runner struct {
 	server        *redisproc.Server
 	redis         string // its version
 	done, all     int
+	began         time.Time
 }
 
 // row measures one row: a server for it alone, then the sides in turns.
@@ -62,7 +63,7 @@ func (r *runner) row(ctx context.Context, w *row) (*measured, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", w.name, s.name, err)
 			}
-			r.say("[%d/%d] %s %d/%d %s: %s %s\n", r.done, r.all, w.name, round+1, rounds, s.name, number(o.Metrics[w.metric]), w.metric)
+			r.say("%s %s %d/%d %s: %s %s\n", r.stage(), w.name, round+1, rounds, s.name, number(o.Metrics[w.metric]), w.metric)
 			m.add(s.name, o)
 			if !w.fixed {
 				jobs[i] = r.enough(s, o)
@@ -71,6 +72,11 @@ func (r *runner) row(ctx context.Context, w *row) (*measured, error) {
 	}
 	m.on = r.conditions()
 	return m, nil
+}
+
+// stage is how far it has come.
+func (r *runner) stage() string {
+	return fmt.Sprintf("[%d/%d %v]", r.done, r.all, time.Since(r.began).Round(time.Second))
 }
 
 func (r *runner) say(format string, a ...any) { _, _ = fmt.Fprintf(r.progress, format, a...) }
@@ -106,7 +112,7 @@ func (r *runner) warm(ctx context.Context, w *row, sides []side) ([]int, error) 
 			jobs[i] = jobs[i-1]
 			continue
 		}
-		r.say("[%d/%d] %s warming up %s\n", r.done, r.all, w.name, s.name)
+		r.say("%s %s warming up %s\n", r.stage(), w.name, s.name)
 		s.load.Jobs = 1000
 		for range 3 {
 			o, err := r.once(ctx, w, s, -1)

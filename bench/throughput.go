@@ -10,9 +10,6 @@ import (
 	"time"
 )
 
-// waitForJob is how long a baseline worker blocks.
-const waitForJob = time.Second
-
 // settleCheck is how often it is asked whether all is completed, once all was handled.
 const settleCheck = 2 * time.Millisecond
 
@@ -41,7 +38,8 @@ func produce(ctx context.Context, producers, n int, submit func(ctx context.Cont
 		wg.Go(func() {
 			for left.Add(-1) >= 0 && failed.Load() == nil {
 				if err := submit(ctx); err != nil {
-					failed.Store(&err)
+					cause := err // escapes, but only here
+					failed.Store(&cause)
 				}
 			}
 		})
@@ -175,11 +173,7 @@ func finish(ctx context.Context, q queue, m *meter, handled, measured int) (*out
 	if err := settled(ctx, q, handled); err != nil {
 		return nil, err
 	}
-	o, err := m.stop(ctx, int64(measured))
-	if err != nil {
-		return nil, err
-	}
-	return o, q.close(ctx)
+	return m.stop(ctx, measured)
 }
 
 // standingBacklog fills the queue, then keeps it at that: each job that is handled lets one in. It measures
@@ -218,9 +212,5 @@ func standingBacklog(ctx context.Context, t *task) (*outcome, error) {
 	if err := handled.wait(ctx); err != nil {
 		return nil, err
 	}
-	o, err := m.stop(ctx, int64(t.Load.Jobs))
-	if err != nil {
-		return nil, err
-	}
-	return o, q.close(ctx)
+	return m.stop(ctx, t.Load.Jobs)
 }
