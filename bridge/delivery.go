@@ -6,7 +6,8 @@ import (
 	"github.com/seed-9dec4fca/weir/local"
 )
 
-// Delivery is one run of one job, as its handler sees it; see local.Delivery.
+// Delivery is one run of one job, as its handler sees it: ID, Kind, Value, Headers, Attempt, MaxAttempts, Deliveries,
+// Fence. See local.Delivery.
 type Delivery[T any] = local.Delivery[T]
 
 // Handler runs jobs whose payload has not been decoded yet; it is what middleware

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-9dec4fca/weir/local"
 )
 
-// Ticket follows one job; see local.Ticket.
+// Ticket follows one job: WaitEnqueued until the store has it, Wait until it has ended; State, Err, ID; and
+// Enqueued, Started and Done, which are channels. See local.Ticket, and local.State for the states and their errors.
 type Ticket = local.Ticket
 
 // Job is a value with settings of its own, for SubmitJob.

@@ -24,8 +24,12 @@ func TestReadme(t *testing.T) {
 		t.Fatal("there is no program")
 	}
 
-	t.Run("its table of defaults is that of the code", func(t *testing.T) {
+	t.Run("the table of defaults is that of the code", func(t *testing.T) {
 		t.Parallel()
+		text, err := os.ReadFile(filepath.Join(root, "docs", "defaults.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
 		sources, err := check.Sources(root)
 		if err != nil {
 			t.Fatal(err)
