@@ -11,16 +11,21 @@ import (
 
 // Ticket is the producer's view of one job. All methods are safe for concurrent use.
 type Ticket struct {
+	// status is the state in the low byte, and what has ever been reached above. It changes by
+	// compare-and-swap, from anywhere; after an end it does not change.
+	//
+	// A channel is made, and closed if its state is reached already, after isWatched was set.
+	// Whoever changes the status and sees isWatched closes what is reached; whoever does not
+	// see it was first, and the status that the maker of the channel reads shows it. So as
+	// long as nobody looks nothing is locked.
+	status atomic.Uint32
+
 	id     string
 	number int64 // of a pool's task, whose id is empty
 
-	// status is written under mu and read without it: the state in the low byte, and what
-	// has ever been reached above. After an end it does not change.
-	status atomic.Uint32
-
-	mu                       sync.Mutex
+	mu                       sync.Mutex    // guards the channels, and makes bad ends one by one
 	enqueued, started, ended chan struct{} // made when asked for
-	err                      *EndError     // written before the status that ends the ticket
+	err                      *EndError     // written before the status of the bad end
 }
 
 // Flags of status.
@@ -29,6 +34,7 @@ const (
 	wasEnqueued = 1 << 8
 	wasStarted  = 1 << 9
 	inMemory    = 1 << 10 // a pool's: it never becomes durable
+	isWatched   = 1 << 11 // a channel was asked for
 )
 
 // ErrInMemory is what waiting for the job of a Pool to be enqueued comes to: it never leaves
@@ -52,7 +58,7 @@ func (t *Ticket) State() State { return State(t.status.Load() & stateMask) }
 // Err is nil while the job is under way and when it has completed, else an *EndError. It
 // does not block.
 func (t *Ticket) Err() error {
-	if !t.State().Ended() || t.err == nil {
+	if state := t.State(); !state.Ended() || state == Completed {
 		return nil
 	}
 	return t.err
@@ -82,7 +88,7 @@ func (t *Ticket) channel(c *chan struct{}, reached func(status uint32) bool) <-c
 	defer t.mu.Unlock()
 	if *c == nil {
 		*c = make(chan struct{})
-		if reached(t.status.Load()) {
+		if s := t.status.Or(isWatched); reached(s) {
 			close(*c)
 		}
 	}
@@ -177,35 +183,58 @@ func (p *Promise) End(state State, cause error) bool {
 		panic("local: Promise.End: " + state.String() + " is not an end")
 	}
 	t := &p.ticket
+	if state == Completed {
+		return t.set(func(State) State { return Completed }, 0)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.State().Ended() {
 		return false
 	}
-	if state != Completed {
-		t.err = &EndError{ID: t.ID(), State: state, Cause: cause}
+	t.err = &EndError{ID: t.ID(), State: state, Cause: cause} // nobody reads it if a good end comes first now
+	watched, moved := t.move(func(State) State { return state }, 0)
+	if watched {
+		t.announce(true, 0)
 	}
-	t.status.Store(t.status.Load()&^stateMask | uint32(state))
-	for _, c := range []chan struct{}{t.enqueued, t.started, t.ended} {
-		closeOpen(c)
-	}
-	return true
+	return moved
 }
 
-// set moves to the next state, unless the ticket has ended, and closes what is reached.
-func (t *Ticket) set(next func(State) State, reached uint32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.status.Load()
-	if State(s & stateMask).Ended() {
-		return
+// set moves to the next state, notes what is reached, and closes the channels of that. It
+// reports false if the ticket has ended before.
+func (t *Ticket) set(next func(State) State, reached uint32) bool {
+	watched, moved := t.move(next, reached)
+	if watched {
+		t.mu.Lock()
+		t.announce(t.State().Ended(), reached)
+		t.mu.Unlock()
 	}
-	t.status.Store(s&^stateMask | uint32(next(State(s&stateMask))) | reached)
-	if reached&wasEnqueued != 0 {
+	return moved
+}
+
+// move changes the status, unless the ticket has ended. watched: it has, and there may be
+// channels to close.
+func (t *Ticket) move(next func(State) State, reached uint32) (watched, moved bool) {
+	for {
+		s := t.status.Load()
+		if State(s & stateMask).Ended() {
+			return false, false
+		}
+		if t.status.CompareAndSwap(s, s&^stateMask|uint32(next(State(s&stateMask)))|reached) {
+			return s&isWatched != 0, true
+		}
+	}
+}
+
+// announce closes the channels of what is reached. mu is held.
+func (t *Ticket) announce(ended bool, reached uint32) {
+	if ended || reached&wasEnqueued != 0 {
 		closeOpen(t.enqueued)
 	}
-	if reached&wasStarted != 0 {
+	if ended || reached&wasStarted != 0 {
 		closeOpen(t.started)
+	}
+	if ended {
+		closeOpen(t.ended)
 	}
 }
 
