@@ -7,15 +7,24 @@ import (
 	"weak"
 )
 
+// youngest is how many of the newest promises a Registry holds itself, at most. They are
+// most of those that are watched for a short time only, as where jobs are done as fast
+// as they come.
+const youngest = 1024
+
 // Registry finds the promises of durable jobs by ID, so that their tickets can be told
-// what becomes of them. It does not keep alive what nobody else holds, and watches a bounded
-// number at most. All methods are safe for concurrent use and none blocks.
+// what becomes of them. It watches a bounded number at most, and does not keep alive what nobody
+// else holds, the newest 1,024 excepted. All methods are safe for concurrent use and none blocks.
 type Registry struct {
 	max  int
 	full error // why the one too many is detached
 
-	mu      sync.Mutex
-	watched map[string]weak.Pointer[Promise]
+	mu sync.Mutex
+	// young are the newest ones, none of which is in old: a weak pointer costs more than all
+	// else about watching, and nearly all are forgotten before it would be of use. Once there
+	// are too many, or no place is left, all of them become old.
+	young map[string]*Promise
+	old   map[string]weak.Pointer[Promise]
 	// swept is a pointer to nothing that is held. It is nil again after the next garbage
 	// collection: before that, another sweep would find nothing more that has died.
 	swept weak.Pointer[sentinel]
@@ -30,9 +39,10 @@ var errSuperseded = errors.New("local: another job with the same ID is watched n
 // NewRegistry makes a registry for that many tickets; less than 1 means none.
 func NewRegistry(most int) *Registry {
 	return &Registry{
-		max:     most,
-		full:    fmt.Errorf("local: %d tickets are watched already, as many as may be", max(most, 0)),
-		watched: make(map[string]weak.Pointer[Promise]),
+		max:   most,
+		full:  fmt.Errorf("local: %d tickets are watched already, as many as may be", max(most, 0)),
+		young: make(map[string]*Promise),
+		old:   make(map[string]weak.Pointer[Promise]),
 	}
 }
 
@@ -46,31 +56,59 @@ func (r *Registry) Watch(p *Promise) {
 	id := p.ticket.id
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	older, found := r.watched[id]
-	if found {
-		if q := older.Value(); q != nil && q != p {
-			q.End(Detached, errSuperseded)
-		}
-	} else if len(r.watched) >= r.max && !r.sweep() {
-		p.End(Detached, r.full)
-		return
+	if older := r.remove(id); older != nil && older != p {
+		older.End(Detached, errSuperseded)
 	}
-	r.watched[id] = weak.Make(p)
+	if len(r.young)+len(r.old) >= r.max {
+		r.age()
+		if !r.sweep() {
+			p.End(Detached, r.full)
+			return
+		}
+	}
+	if len(r.young) >= youngest {
+		r.age()
+	}
+	r.young[id] = p
+}
+
+// remove stops watching what is watched under that ID, and returns it if it is alive. mu is held.
+func (r *Registry) remove(id string) *Promise {
+	if p, found := r.young[id]; found {
+		delete(r.young, id)
+		return p
+	}
+	w, found := r.old[id]
+	if !found {
+		return nil
+	}
+	delete(r.old, id)
+	return w.Value()
+}
+
+// age makes the young ones old, but for those that have ended. mu is held.
+func (r *Registry) age() {
+	for id, p := range r.young {
+		if !p.ticket.State().Ended() {
+			r.old[id] = weak.Make(p)
+		}
+	}
+	clear(r.young)
 }
 
 // sweep forgets what has died or ended, and reports whether there is room then. It goes
-// through everything at most once per garbage collection, which costs more than that. mu is held.
+// through everything at most once per garbage collection, which costs more than that. All are
+// old. mu is held.
 func (r *Registry) sweep() bool {
-	if r.swept.Value() != nil {
-		return false
-	}
-	for id, w := range r.watched {
-		if p := w.Value(); p == nil || p.ticket.State().Ended() {
-			delete(r.watched, id)
+	if r.swept.Value() == nil {
+		for id, w := range r.old {
+			if p := w.Value(); p == nil || p.ticket.State().Ended() {
+				delete(r.old, id)
+			}
 		}
+		r.swept = weak.Make(new(sentinel))
 	}
-	r.swept = weak.Make(new(sentinel))
-	return len(r.watched) < r.max
+	return len(r.old) < r.max
 }
 
 // Find returns the promise that is watched under that ID, nil if none is or nobody holds
@@ -78,13 +116,16 @@ func (r *Registry) sweep() bool {
 func (r *Registry) Find(id string) *Promise {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w, found := r.watched[id]
+	if p, found := r.young[id]; found {
+		return p
+	}
+	w, found := r.old[id]
 	if !found {
 		return nil
 	}
 	p := w.Value()
 	if p == nil {
-		delete(r.watched, id)
+		delete(r.old, id)
 	}
 	return p
 }
@@ -93,8 +134,12 @@ func (r *Registry) Find(id string) *Promise {
 func (r *Registry) Forget(id string, p *Promise) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w, found := r.watched[id]; found && w.Value() == p {
-		delete(r.watched, id)
+	if q, found := r.young[id]; found {
+		if q == p {
+			delete(r.young, id)
+		}
+	} else if w, found := r.old[id]; found && w.Value() == p {
+		delete(r.old, id)
 	}
 }
 
@@ -103,10 +148,14 @@ func (r *Registry) Forget(id string, p *Promise) {
 func (r *Registry) DetachAll(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, w := range r.watched {
+	for _, p := range r.young {
+		p.End(Detached, cause)
+	}
+	for _, w := range r.old {
 		if p := w.Value(); p != nil {
 			p.End(Detached, cause)
 		}
 	}
-	clear(r.watched)
+	clear(r.young)
+	clear(r.old)
 }

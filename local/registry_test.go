@@ -151,6 +151,65 @@ func TestRegistry(t *testing.T) {
 			runtime.KeepAlive(held)
 		}
 	})
+	t.Run("of many that nobody holds it keeps a thousand or so alive", func(t *testing.T) {
+		t.Parallel()
+		const n = 10_000
+		r := local.NewRegistry(2 * n)
+		held := []*local.Promise{}
+		for i := range n {
+			p := promise(fmt.Sprint(i))
+			r.Watch(p)
+			if i%100 == 0 {
+				held = append(held, p)
+			}
+		}
+		for deadline := time.Now().Add(patience); ; {
+			runtime.GC()
+			found := 0
+			for i := range n {
+				if p := r.Find(fmt.Sprint(i)); p != nil {
+					found++
+				} else if i%100 == 0 {
+					t.Fatalf("%d is held and not found", i)
+				}
+			}
+			if found <= 1024+len(held) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d are alive", found)
+			}
+		}
+		for _, p := range held {
+			r.Forget(p.Ticket().ID(), p)
+			if r.Find(p.Ticket().ID()) != nil {
+				t.Errorf("%s is found after it was forgotten", p.Ticket().ID())
+			}
+		}
+	})
+	t.Run("the newest and the older are found, superseded and detached alike", func(t *testing.T) {
+		t.Parallel()
+		const n = 3000
+		r, held, boom := local.NewRegistry(2*n), make([]*local.Promise, n), errors.New("boom")
+		for i := range held {
+			held[i] = promise(fmt.Sprint(i))
+			r.Watch(held[i])
+		}
+		for _, i := range []int{0, n - 1} {
+			again := promise(fmt.Sprint(i))
+			r.Watch(again)
+			if !errors.Is(held[i].Ticket().Err(), local.ErrDetached) || r.Find(fmt.Sprint(i)) != again {
+				t.Errorf("%d was not superseded: %v", i, held[i].Ticket().Err())
+			}
+			held[i] = again
+		}
+		r.DetachAll(boom)
+		for i, p := range held {
+			if !errors.Is(p.Ticket().Err(), boom) || r.Find(fmt.Sprint(i)) != nil {
+				t.Errorf("%d was not detached: %v", i, p.Ticket().Err())
+			}
+		}
+	})
 	t.Run("under races no more are watched than may be", func(t *testing.T) {
 		t.Parallel()
 		const n, each = 8, 2000
