@@ -39,7 +39,7 @@ func (b *barriers) raise(last uint64, held int) <-chan struct{} {
 
 // leave notes that the slot of that admission has been given back.
 func (b *barriers) leave(number uint64) {
-	if len(b.open) == 0 {
+	if b.slots == 0 {
 		return
 	}
 	i, _ := slices.BinarySearchFunc(b.open, number, func(b barrier, n uint64) int { return cmp.Compare(b.last, n) })

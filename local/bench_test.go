@@ -39,6 +39,25 @@ func BenchmarkAccept(b *testing.B) {
 	}
 }
 
+// BenchmarkAcceptWithTicket is the same for jobs that have just been made, with their tickets.
+func BenchmarkAcceptWithTicket(b *testing.B) {
+	f := newFront(b, &local.FrontOptions[*local.Promise]{Capacity: batch, Bytes: 1 << 20})
+	ctx, buf := context.Background(), make([]local.Slot[*local.Promise], 0, batch)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		p := new(local.Promise)
+		p.Init("id")
+		if ok, err := f.Admit(ctx, p, 100, policy.Reject()); !ok {
+			b.Fatal(err)
+		}
+		if i%batch == batch-1 {
+			buf = f.TryTake(buf[:0], batch, 1<<20)
+			f.Release(buf...)
+		}
+	}
+}
+
 func BenchmarkAcceptBaselineChannel(b *testing.B) {
 	jobs, j := make(chan *job, batch), &job{}
 	b.ReportAllocs()

@@ -31,12 +31,13 @@
 //	            └─ Reject ──▶ refused
 //
 // The bound covers queued and taken alike: a slot is free again when the job is durable, not
-// when it has left the channel. So a durable side that is slow or away fills the front,
+// when it has been taken. So a durable side that is slow or away fills the front,
 // and the policy of each call decides what happens then.
 //
-// Whoever frees room hands it on: it sends the waiting job into the channel itself, under the
-// front's one mutex, and wakes the caller afterwards. The order of admission is the order
-// of the channel, and nobody who comes later, with whatever policy, gets in between.
+// Whoever frees room hands it on: it queues the waiting job itself, under the front's one
+// mutex, and wakes the caller afterwards. So nobody who comes later, with whatever policy, gets in
+// between. A Take that waits gets the next job through a channel; what it finds queued when it
+// comes it takes at once.
 //
 // # Goroutines
 //

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed-9dec4fca/weir/policy"
@@ -41,70 +40,114 @@ func (w *stopwatch) lap(now time.Duration) time.Duration {
 // drainMemory is the time constant by which old releases are forgotten.
 const drainMemory = time.Second
 
+// drainStep is the time within which releases count as if they all came with the last of them.
+// It spares most of them the arithmetic.
+const drainStep = time.Millisecond
+
 // drainRate estimates how many slots are given back per second of busy time: the mean of
 // the rate over time, the past weighing exponentially less. Each stretch between two
-// releases counts with its own rate, the slots released at its end divided by its
+// releases, or two steps of them, counts with its own rate, the slots released in it divided by its
 // length, so that a regular drain is met exactly at any speed, the first release
 // included. Times are busy time, so that idleness is no slowness.
 type drainRate struct {
-	slots   float64 // weighted integral of the rate
-	seconds float64 // weighted integral of the time
-	last    time.Duration
-	known   bool
+	slots  float64       // weighted integral of the rate
+	time   float64       // the same of the time, in units of drainMemory
+	last   time.Duration // until when they are
+	recent int           // slots given back since last
+	latest time.Duration // when the last of these was
 }
 
 // add notes that n slots were given back.
 func (r *drainRate) add(n int, busy time.Duration) {
-	x, growth := r.stretch(busy)
-	fade := 1 + x*growth
-	r.slots = (r.slots + float64(n)*growth) / fade
-	r.seconds = (r.seconds + x*drainMemory.Seconds()*growth) / fade
-	r.last, r.known = max(r.last, busy), true
+	r.recent += n
+	r.latest = max(r.latest, busy)
+	if r.latest-r.last >= drainStep {
+		r.fold()
+	}
 }
 
-// perSecond is the estimate, 0 if there has been no release. While the current stretch is
-// shorter than usual it tells nothing. Once it is longer it counts as if it ended
-// now with one release: a drain that stopped looks slower and slower, but never slower
-// than one slot in the time since: it may merely be slow.
+// fold makes the recent ones part of the past.
+func (r *drainRate) fold() {
+	x, growth := r.stretch(r.latest)
+	keep := 1 / (1 + x*growth)
+	r.slots = (r.slots + float64(r.recent)*growth) * keep
+	r.time = (r.time + x*growth) * keep
+	r.last, r.recent = r.latest, 0
+}
+
+// perSecond is the estimate, 0 if there has been no release.
 func (r *drainRate) perSecond(busy time.Duration) float64 {
-	if !r.known {
+	if slot := r.perSlot(busy); slot > 0 {
+		return float64(time.Second) / slot
+	}
+	return 0
+}
+
+// perSlot is the estimated time for one slot, in nanoseconds, 0 if there has been no release.
+// While the current stretch is shorter than usual it tells nothing. Once it is longer it
+// counts as if it ended now with one release: a drain that stopped looks slower and slower,
+// but never slower than one slot in the time since: it may merely be slow.
+func (r *drainRate) perSlot(busy time.Duration) float64 {
+	if r.recent > 0 {
+		r.fold()
+	}
+	if r.slots == 0 {
 		return 0
 	}
 	x, growth := r.stretch(busy)
+	slots, past := r.slots, r.time
+	if past < slots*x {
+		slots, past = slots+growth, past+x*growth
+	}
 	// Releases at one instant happen, above all in a synctest bubble.
-	seconds := max(r.seconds, time.Nanosecond.Seconds())
-	return min(r.slots/seconds, (r.slots+growth)/(seconds+x*drainMemory.Seconds()*growth))
+	return max(past*float64(drainMemory), 1) / slots
 }
 
-// stretch is the time since the last release in units of drainMemory, x, and (exp(x)-1)/x,
+// stretch is the time since last in units of drainMemory, x, and (exp(x)-1)/x,
 // where exp is the beginning of its series: the past loses weight by exp(-x), and what the
 // stretch itself weighs, in proportion, is x times growth. The series needs no call of
 // exp while mu is held, and forgets a little less of what lies more than a few units back.
 func (r *drainRate) stretch(busy time.Duration) (x, growth float64) {
-	x = max(busy-r.last, 0).Seconds() / drainMemory.Seconds()
-	return x, 1 + x/2 + x*x/6
+	x = float64(max(busy-r.last, 0)) * (1 / float64(drainMemory))
+	return x, 1 + x*(1.0/2+x*(1.0/6))
 }
 
 // shortestRetry is the shortest RetryAfter that is not 0.
 const shortestRetry = time.Millisecond
 
-// retryAfter estimates when all that stands before a newcomer will have been let through.
-// It is spread by a tenth, so that those refused together do not come back together. mu is
-// held.
-func (f *Front[T]) retryAfter(reason policy.Reason, now time.Duration) time.Duration {
+// glances is how many rejections go by one look at the clock, if nothing is released between
+// them. The look is dearer than all else about a rejection. That the drain stands still is
+// noticed all the same, a few calls later.
+const glances = 8
+
+// slotTime is drain.perSlot now, or at most glances rejections ago. mu is held.
+func (f *Front[T]) slotTime() float64 {
+	if f.glanced%glances == 0 {
+		f.slotTimed = f.drain.perSlot(f.busy.at(f.now()))
+	}
+	f.glanced++
+	return f.slotTimed
+}
+
+// golden is the golden ratio's fraction of 1<<64. Any stretch of its multiples is spread evenly,
+// better than by chance, and at a fraction of the cost.
+const golden = 0x9E3779B97F4A7C15
+
+// spread is a factor between 0.9 and 1.1, so that those refused together do not come back together.
+func spread(jitter uint64) float64 { return 0.9 + 0.2/(1<<53)*float64(jitter>>11) }
+
+// retryAfter is what a rejection says: when all that stands before a newcomer will have been
+// let through, that many jobs, each in slotTime.
+func (f *Front[T]) retryAfter(reason policy.Reason, before, slotTime float64) time.Duration {
 	switch reason {
 	case policy.ReasonClosed, policy.ReasonTooLarge, policy.ReasonInvalid, policy.ReasonCancelled:
 		return 0 // trying again is of no use, or not a matter of room
 	case policy.ReasonUnusable:
 		return f.maxRetryAfter // nothing drains
 	}
-	rate := f.drain.perSecond(f.busy.at(now))
-	if rate == 0 {
+	wait := before * slotTime
+	if slotTime == 0 || wait >= float64(f.maxRetryAfter) {
 		return f.maxRetryAfter
 	}
-	seconds := float64(f.held+f.waiters.n) / rate * (0.9 + 0.2*rand.Float64())
-	if seconds >= f.maxRetryAfter.Seconds() {
-		return f.maxRetryAfter
-	}
-	return min(max(time.Duration(seconds*float64(time.Second)), shortestRetry), f.maxRetryAfter)
+	return min(max(time.Duration(wait), shortestRetry), f.maxRetryAfter)
 }

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -75,50 +76,58 @@ type Front[T any] struct {
 	maxRetryAfter time.Duration
 	evictedFn     func(T)
 	backlogFn     func() float64
-	arrived       func(Slot[T]) // told, under mu, of each admission; nil: nobody
-	start         time.Time     // all times below are since then
+	arrived       func(*Slot[T]) // told, under mu, of each admission; nil: nobody
+	start         time.Time      // all times below are since then
 
-	// jobs is the hand-over: admitted jobs in the order of admission. It is never closed.
-	// Sends happen under mu and never block, because it has room for every slot there is.
-	// Receives happen under mu too, except the one by which Take waits for a first job.
+	// crowded: every slot is held, and the front is not closed. It is written under mu and read
+	// without it, by calls that would not wait, to be refused before they make anything.
+	crowded atomic.Bool
+	// measuring: sojourns are. Only a Func looks at them, so they are measured from the first
+	// call with one on, from the beginning if the default policy is one. Written under mu.
+	measuring atomic.Bool
+	retired   sync.Pool // waiters that have been
+
+	// jobs is the hand-over to a Take that waits. It is never closed. It has room for one job
+	// and gets one only while parked is set, so that a send, under mu, never blocks.
 	jobs chan Slot[T]
 
 	// mu guards all that follows, and every decision on a slot is made under it.
 	//
-	// Order. A job is sent to jobs in the critical section that admits it, also a waiting
-	// caller's: whoever frees the room sends the job and only then wakes the caller. So the
-	// order of admission is the order in jobs. A newcomer is admitted only if nobody
-	// waits, and waiters are admitted from the first on, until one does not fit: nobody is
-	// overtaken. The first one fits or not for two reasons only, room and being first;
+	// Order. A job goes to the end of queue in the critical section that admits it, also a
+	// waiting caller's: whoever frees the room puts the job there and only then wakes the
+	// caller. So the order of admission is the order in queue. A newcomer is admitted only if
+	// nobody waits, and waiters are admitted from the first on, until one does not fit: nobody
+	// is overtaken. The first one fits or not for two reasons only, room and being first;
 	// grant runs wherever either changes: Release, an eviction with something left over, the first
 	// waiter leaving.
 	//
+	// Hand-over. A Take that finds queue empty sets parked and waits. The next job admitted goes
+	// to it directly, which clears parked, and counts as taken from then on: nobody evicts it.
+	// So queue is empty while parked is set, and a Take whose context ends has been handed a job
+	// if, and only if, parked is no longer set.
+	//
 	// Races. A waiter is admitted by being taken off the list, and gives up by taking
 	// itself off it; Close takes all of them off. Whoever finds it on the list wins.
-	//
-	// Eviction. queued and queuedBytes count what is admitted and not taken: what is in ahead
-	// and jobs, and the one job that Take may just have received without mu. Only on account
-	// of that one can an eviction that looks possible fail. Then what it had pulled out goes
-	// to ahead, and Take, which is about to lock mu, puts its job in ahead too, in its place,
-	// and takes from there: the order is kept. ahead is never left filled while Take waits on
-	// jobs: Take looks at ahead under mu before it waits, and it is awake in the only case
-	// in which an eviction fills it later.
 	mu          sync.Mutex
 	held        int                 // slots
 	bytes       int64               // their payload
 	weights     *semaphore.Weighted // the same as a bound; nil: none. TryAcquire only, waiters are ours
 	highWater   int                 // of held
-	queued      int
-	queuedBytes int64
-	lined       time.Duration // when queued last rose from 0
-	ahead       []Slot[T]     // received from jobs, not taken; in order, and older than all in jobs
-	admissions  uint64        // so far; numbers the slots
+	queue       queue[T]            // admitted and not taken, in the order of admission
+	queuedBytes int64               // their payload
+	lined       time.Duration       // when queue was last empty before a job came
+	parked      bool                // Take waits for a job
+	admissions  uint64              // so far; numbers the slots
 	waiters     waiters[T]
 	barriers    barriers
 	closed      *policy.Rejection // once closed, what everybody gets
 	counts      counts
 	busy        stopwatch // runs while held > 0
 	drain       drainRate
+	slotTimed   float64       // as slotTime has last looked
+	glanced     int           // rejections since the last release
+	jitter      uint64        // of the last rejection; see spread
+	measured    time.Duration // sojourns are since then, once they are
 	sojourns    sojourns
 	alarm       alarm
 }
@@ -139,6 +148,7 @@ func NewFront[T any](o *FrontOptions[T]) (*Front[T], error) {
 		evictedFn:     o.Evicted,
 		backlogFn:     o.Backlog,
 		start:         time.Now(),
+		jitter:        rand.Uint64(),
 		alarm:         alarm{hook: o.Full, marks: o.Marks.WithDefaults()},
 	}
 	if f.capacity == 0 {
@@ -153,7 +163,8 @@ func NewFront[T any](o *FrontOptions[T]) (*Front[T], error) {
 	if f.maxRetryAfter == 0 {
 		f.maxRetryAfter = DefaultMaxRetryAfter
 	}
-	f.jobs = make(chan Slot[T], f.capacity)
+	f.jobs = make(chan Slot[T], 1)
+	f.measuring.Store(f.fallback.Kind() == policy.KindFunc)
 	return f, nil
 }
 
@@ -171,16 +182,12 @@ func (f *Front[T]) now() time.Duration { return time.Since(f.start) }
 // A context that has ended admits nothing. If a slot is granted to a waiting call while
 // its context ends, exactly one of the two holds.
 func (f *Front[T]) Admit(ctx context.Context, job T, size int64, p policy.Policy) (accepted bool, err error) {
-	began := f.now()
-	p, err = f.plan(p, size, began)
+	p, err = f.plan(p, size)
 	if err == nil && size < 0 {
 		err = fmt.Errorf("local: Admit: size is negative: %d", size)
 	}
-	deadline := time.Duration(math.MaxInt64) // the context's, on our clock
-	if err == nil && p.Kind() == policy.KindWait {
-		if d, ok := ctx.Deadline(); ok {
-			deadline = d.Sub(f.start)
-		} else if p.Max() == 0 {
+	if err == nil && p.Kind() == policy.KindWait && p.Max() == 0 {
+		if _, bounded := ctx.Deadline(); !bounded {
 			err = errors.New("local: Admit: a wait needs a deadline: give Wait a maximum or the context a deadline")
 		}
 	}
@@ -192,6 +199,7 @@ func (f *Front[T]) Admit(ctx context.Context, job T, size int64, p policy.Policy
 		return false, f.Refuse(reason, policy.StageFront, cause)
 	}
 
+	now := f.nowFor(p)
 	f.mu.Lock()
 	f.counts.submitted++
 	switch {
@@ -200,11 +208,11 @@ func (f *Front[T]) Admit(ctx context.Context, job T, size int64, p policy.Policy
 		f.mu.Unlock()
 		return false, f.closed
 	case f.byteCapacity > 0 && size > f.byteCapacity:
-		return false, f.refuseAndUnlock(policy.ReasonTooLarge, policy.StageFront, began, began, nil)
+		return false, f.refuseAndUnlock(policy.ReasonTooLarge, policy.StageFront, 0, nil)
 	case p.Kind() == policy.KindShed:
-		return false, f.refuseAndUnlock(policy.ReasonShed, policy.StageFront, began, began, nil)
-	case f.waiters.first == nil && f.reserve(size, began):
-		f.enter(job, size, began)
+		return false, f.refuseAndUnlock(policy.ReasonShed, policy.StageFront, 0, nil)
+	case f.waiters.first == nil && f.reserve(size, now):
+		f.enter(job, size, now)
 		f.unlock(false)
 		return true, nil
 	}
@@ -214,15 +222,47 @@ func (f *Front[T]) Admit(ctx context.Context, job T, size int64, p policy.Policy
 		f.unlock(true)
 		return false, nil
 	case policy.KindDropOldest:
-		return f.displaceAndUnlock(job, size, began)
+		return f.displaceAndUnlock(job, size, now)
 	case policy.KindWait:
-		return f.waitAndUnlock(ctx, job, size, p.Max(), deadline, began)
+		return f.waitAndUnlock(ctx, job, size, p.Max(), now)
 	}
-	return false, f.refuseAndUnlock(policy.ReasonFull, policy.StageFront, began, began, nil)
+	return false, f.refuseAndUnlock(policy.ReasonFull, policy.StageFront, 0, nil)
+}
+
+// nowFor is the time for a call with that policy, or unread if nothing will be made of it: reading
+// the clock is a third of an accept.
+func (f *Front[T]) nowFor(p policy.Policy) time.Duration {
+	if f.measuring.Load() || p.Kind() == policy.KindWait && f.crowded.Load() {
+		return f.now()
+	}
+	return unread
+}
+
+// unread stands for a time that was not asked for.
+const unread = time.Duration(-1)
+
+// read is now, asked for if it was not before.
+func (f *Front[T]) read(now time.Duration) time.Duration {
+	if now == unread {
+		return f.now()
+	}
+	return now
+}
+
+// full reports whether a call would be refused in this instant for want of a slot, as far as
+// that can be told without a lock. false may be wrong.
+func (f *Front[T]) full(ctx context.Context, size int64, p policy.Policy) bool {
+	if !f.crowded.Load() {
+		return false
+	}
+	if p.IsZero() {
+		p = f.fallback
+	}
+	return p.Kind() == policy.KindReject && size >= 0 && (f.byteCapacity == 0 || size <= f.byteCapacity) && ctx.Err() == nil
 }
 
 // plan turns p into a plain policy: the default for the zero value, the decision of a Func.
-func (f *Front[T]) plan(p policy.Policy, size int64, now time.Duration) (policy.Policy, error) {
+func (f *Front[T]) plan(p policy.Policy, size int64) (policy.Policy, error) {
 	if p.IsZero() {
 		p = f.fallback
 	}
@@ -230,7 +270,7 @@ func (f *Front[T]) plan(p policy.Policy, size int64, now time.Duration) (policy.
 		return p, p.Validate()
 	}
 	// decide runs without mu: it is foreign code, and may panic.
-	p, err := p.Plan(f.snapshot(size, now))
+	p, err := p.Plan(f.snapshot(size, f.now()))
 	if err != nil || !p.IsZero() {
 		return p, err
 	}
@@ -246,25 +286,33 @@ func (f *Front[T]) reserve(size int64, now time.Duration) bool {
 		return false
 	}
 	if f.held == 0 {
-		f.busy.run(now)
+		f.busy.run(f.read(now))
 	}
 	f.held++
+	if f.held == f.capacity {
+		f.crowded.Store(f.closed == nil)
+	}
 	f.bytes += size
 	f.highWater = max(f.highWater, f.held)
 	return true
 }
 
-// enter puts a job that has a slot on its way. mu is held.
+// enter puts a job that has a slot on its way. now is unread unless sojourns are measured. mu is
+// held.
 func (f *Front[T]) enter(job T, size int64, now time.Duration) {
 	f.admissions++
 	f.counts.accepted++
-	if f.queued == 0 {
+	if f.parked {
+		f.parked = false
+		f.jobs <- Slot[T]{Job: job, size: size, number: f.admissions, admitted: now}
+		return
+	}
+	if f.queue.n == 0 {
 		f.lined = now
 	}
-	f.queued++
+	s := f.queue.push()
+	s.Job, s.size, s.number, s.admitted = job, size, f.admissions, now
 	f.queuedBytes += size
-	s := Slot[T]{Job: job, size: size, number: f.admissions, admitted: now}
-	f.jobs <- s
 	if f.arrived != nil {
 		f.arrived(s)
 	}
@@ -284,32 +332,23 @@ func (f *Front[T]) displaceAndUnlock(job T, size int64, now time.Duration) (bool
 			bytes -= f.byteCapacity - f.bytes
 		}
 	}
-	var room []Slot[T]
-	var roomBytes int64
-	if slots <= f.queued && bytes <= f.queuedBytes {
-		room = make([]Slot[T], 0, 1)
-		for len(room) < slots || roomBytes < bytes {
-			s, ok := f.pop()
-			if !ok { // Take has just received one: see mu
-				f.unpop(room...)
-				room = nil
-				break
-			}
-			room = append(room, s)
-			roomBytes += s.size
-		}
+	if slots > f.queue.n || bytes > f.queuedBytes {
+		return false, f.refuseAndUnlock(policy.ReasonFull, policy.StageFront, 0, nil)
 	}
-	if len(room) == 0 {
-		return false, f.refuseAndUnlock(policy.ReasonFull, policy.StageFront, now, now, nil)
+	room, roomBytes := make([]Slot[T], 0, 1), int64(0)
+	for len(room) < slots || roomBytes < bytes {
+		s := f.pop()
+		room = append(room, s)
+		roomBytes += s.size
 	}
-	for _, s := range room {
-		f.leave(s)
-	}
+	f.depart(room)
+	f.letGo(roomBytes)
 	if f.weights != nil && !f.weights.TryAcquire(size) {
 		panic("local: evicted jobs did not make the room they had")
 	}
 	f.bytes += size
 	f.held += 1 - len(room) // in one step: the front has not been empty in between
+	f.crowded.Store(f.held == f.capacity)
 	f.counts.evicted += int64(len(room))
 	f.enter(job, size, now)
 	f.grant(now)
@@ -325,16 +364,16 @@ func (f *Front[T]) displaceAndUnlock(job T, size int64, now time.Duration) (bool
 // Refuse counts a call that the caller of the front refuses by itself, and returns the
 // rejection for it, with the front's numbers filled in. It does not block.
 func (f *Front[T]) Refuse(reason policy.Reason, stage policy.Stage, cause error) *policy.Rejection {
-	now := f.now()
 	f.mu.Lock()
 	f.counts.submitted++
-	return f.refuseAndUnlock(reason, stage, now, now, cause)
+	return f.refuseAndUnlock(reason, stage, 0, cause)
 }
 
 // refuseAndUnlock counts a rejection and describes it. mu is held, and released.
-func (f *Front[T]) refuseAndUnlock(reason policy.Reason, stage policy.Stage, began, now time.Duration, cause error) *policy.Rejection {
+func (f *Front[T]) refuseAndUnlock(reason policy.Reason, stage policy.Stage, waited time.Duration, cause error) *policy.Rejection {
 	f.counts.rejected[reason]++
-	held, bytes, wait := f.held, f.bytes, f.retryAfter(reason, now)
+	f.jitter += golden
+	held, bytes, slotTime, before := f.held, f.bytes, f.slotTime(), float64(f.held+f.waiters.n)*spread(f.jitter)
 	f.unlock(reason == policy.ReasonFull || reason == policy.ReasonPredicted)
 	return &policy.Rejection{ // the one allocation, and not under mu
 		Reason:       reason,
@@ -343,8 +382,8 @@ func (f *Front[T]) refuseAndUnlock(reason policy.Reason, stage policy.Stage, beg
 		Capacity:     f.capacity,
 		Bytes:        bytes,
 		ByteCapacity: f.byteCapacity,
-		Waited:       max(now-began, 0),
-		RetryAfter:   wait,
+		Waited:       waited,
+		RetryAfter:   f.retryAfter(reason, before, slotTime),
 		Cause:        cause,
 	}
 }
@@ -358,6 +397,7 @@ func (f *Front[T]) Close() {
 	if f.closed != nil {
 		return
 	}
+	f.crowded.Store(false)
 	f.closed = &policy.Rejection{
 		Reason:       policy.ReasonClosed,
 		Stage:        policy.StageFront,

@@ -70,7 +70,7 @@ func (g *Group) SubmitSized(ctx context.Context, fn func(ctx context.Context) er
 		g.close()
 		return nil, g.pool.front.Refuse(policy.ReasonClosed, policy.StageFront, errGroupOver)
 	}
-	t, err := g.pool.submit(ctx, &task{work: funcWork(fn), group: g}, size, pl)
+	t, err := g.pool.submit(ctx, funcWork(fn), g, size, pl)
 	if err != nil {
 		g.close()
 	}

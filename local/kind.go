@@ -82,7 +82,7 @@ func (k *Kind[T]) Submit(ctx context.Context, value T, pl policy.Policy) (*Ticke
 	if k.size != nil {
 		size = k.size(value)
 	}
-	return k.p.submit(ctx, &task{work: &kindWork[T]{k, value}}, size, pl)
+	return k.p.submit(ctx, &kindWork[T]{k, value}, nil, size, pl)
 }
 
 // TrySubmit is Submit without waiting: there is room now, or the error matches

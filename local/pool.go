@@ -54,7 +54,7 @@ type PoolOptions struct {
 //
 // All methods are safe for concurrent use.
 type Pool struct {
-	front   *Front[*task]
+	front   *Front[task]
 	dropped atomic.Int64
 	running atomic.Bool // a call of Run is under way
 
@@ -69,11 +69,22 @@ type Pool struct {
 	crew crew // guarded by the front's mutex, like all that is decided about slots
 }
 
-// task is one task: its ticket and what is to be done, in one allocation.
+// task is one task: what is to be done, and who is told.
 type task struct {
-	Promise
-	work  work
+	work   work
+	holder *holder // nil: of Go, nobody is told
+}
+
+// holder is what a task that has a ticket is known by.
+type holder struct {
 	group *Group // nil: none
+	Promise
+}
+
+func newHolder(g *Group) *holder {
+	h := &holder{group: g}
+	h.initInMemory()
+	return h
 }
 
 // work is what a task does.
@@ -108,9 +119,9 @@ func NewPool(o *PoolOptions) (*Pool, error) {
 	if err := o.Marks.Validate(); err != nil {
 		return nil, fmt.Errorf("local: PoolOptions.Marks: %w", err)
 	}
-	front, err := NewFront(&FrontOptions[*task]{
+	front, err := NewFront(&FrontOptions[task]{
 		Capacity: o.Capacity, Bytes: o.Bytes, Policy: o.Policy, MaxRetryAfter: o.MaxRetryAfter,
-		Evicted: func(t *task) { t.finish(Evicted, nil) },
+		Evicted: func(t task) { t.finish(Evicted, nil) },
 		Full:    o.Full, Marks: o.Marks,
 	})
 	if err != nil {
@@ -122,8 +133,10 @@ func NewPool(o *PoolOptions) (*Pool, error) {
 	if p.crew.size == 0 {
 		p.crew.size = runtime.GOMAXPROCS(0)
 	}
-	front.arrived = func(s Slot[*task]) { // under the front's mutex
-		s.Job.ticket.number = int64(s.number)
+	front.arrived = func(s *Slot[task]) { // under the front's mutex
+		if h := s.Job.holder; h != nil {
+			h.ticket.number = int64(s.number)
+		}
 		p.crew.arouse()
 	}
 	return p, nil
@@ -153,7 +166,7 @@ func (p *Pool) SubmitSized(ctx context.Context, fn func(ctx context.Context) err
 	if fn == nil {
 		return nil, p.front.Refuse(policy.ReasonInvalid, policy.StageFront, errNilTask)
 	}
-	return p.submit(ctx, &task{work: funcWork(fn)}, size, pl)
+	return p.submit(ctx, funcWork(fn), nil, size, pl)
 }
 
 // TrySubmit is Submit without waiting: there is room now, or the error matches
@@ -164,25 +177,49 @@ func (p *Pool) TrySubmit(fn func(ctx context.Context) error) (*Ticket, error) {
 
 var errNilTask = errors.New("local: task is nil")
 
-func (p *Pool) submit(ctx context.Context, t *task, size int64, pl policy.Policy) (*Ticket, error) {
-	t.initInMemory()
+func (p *Pool) submit(ctx context.Context, w work, g *Group, size int64, pl policy.Policy) (*Ticket, error) {
+	if p.front.full(ctx, size, pl) { // then there is no ticket to be made
+		return nil, p.front.Refuse(policy.ReasonFull, policy.StageFront, nil)
+	}
+	t := task{work: w, holder: newHolder(g)}
 	accepted, err := p.front.Admit(ctx, t, size, pl)
 	if err != nil {
 		return nil, err
 	}
+	ticket := &t.holder.ticket
 	if !accepted {
-		t.ticket.number = -p.dropped.Add(1)
+		ticket.number = -p.dropped.Add(1)
 		t.finish(Dropped, nil)
 	}
-	return &t.ticket, nil
+	return ticket, nil
+}
+
+// Go is Submit for who does not want to know: there is no ticket, and nothing but Stats and
+// the report of Shutdown tells what becomes of the task. It is cheaper by what a ticket costs.
+//
+// A nil error means that fn is the pool's: it will run, unless it is evicted or handed back.
+// An error means that it never will: a *policy.Rejection as from Submit, or ErrDropped if pl has
+// discarded it.
+func (p *Pool) Go(ctx context.Context, fn func(ctx context.Context) error, pl policy.Policy) error {
+	if fn == nil {
+		return p.front.Refuse(policy.ReasonInvalid, policy.StageFront, errNilTask)
+	}
+	accepted, err := p.front.Admit(ctx, task{work: funcWork(fn)}, 0, pl)
+	if err == nil && !accepted {
+		return ErrDropped
+	}
+	return err
 }
 
 // finish ends the ticket, and tells the group.
-func (t *task) finish(state State, cause error) {
-	t.work = nil // the ticket may be held for long
-	t.End(state, cause)
-	if t.group != nil {
-		t.group.ended(t.ticket.Err())
+func (t task) finish(state State, cause error) {
+	h := t.holder
+	if h == nil {
+		return
+	}
+	h.End(state, cause)
+	if h.group != nil {
+		h.group.ended(h.ticket.Err())
 	}
 }
 

@@ -37,6 +37,25 @@ func BenchmarkPool(b *testing.B) {
 	}
 }
 
+// BenchmarkPoolGo is the same without tickets.
+func BenchmarkPoolGo(b *testing.B) {
+	for _, workers := range benchWorkers {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			p := newPool(b, &local.PoolOptions{Workers: workers, Capacity: 1024})
+			produceTasks(b, func(ctx context.Context) error {
+				return p.Go(ctx, noTask, policy.Wait(patience))
+			}, func() {
+				if _, err := p.Shutdown(context.Background()); err != nil {
+					b.Error(err)
+				}
+			})
+			if s := p.Stats(); s.Completed != int64(b.N) {
+				b.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
 func BenchmarkPoolBaselineChannel(b *testing.B) {
 	for _, workers := range benchWorkers {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {

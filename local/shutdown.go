@@ -94,16 +94,23 @@ func (p *Pool) stop() {
 	f := p.front
 	now := f.now()
 	f.mu.Lock()
-	slots := f.gather(nil, math.MaxInt, math.MaxInt64)
-	f.free(now, slots...)
+	bytes := f.queuedBytes
+	slots := f.gather(nil, 0, math.MaxInt, math.MaxInt64)
+	f.depart(slots)
+	f.free(now, len(slots), bytes)
 	p.crew.ends.Abandoned += int64(len(slots))
 	p.crew.stopped = true
 	p.crew.resize(0)
 	p.crew.goneIfEmpty()
 	f.unlock(false)
 	for _, s := range slots {
-		p.returned = append(p.returned, ReturnedTask{Ticket: &s.Job.ticket, Size: s.size, work: s.Job.work, number: s.number})
-		s.Job.finish(Abandoned, ErrShutdown)
+		t := s.Job
+		if t.holder == nil { // now somebody is told after all
+			t.holder = newHolder(nil)
+			t.holder.ticket.number = int64(s.number)
+		}
+		p.returned = append(p.returned, ReturnedTask{Ticket: &t.holder.ticket, Size: s.size, work: t.work, number: s.number})
+		t.finish(Abandoned, ErrShutdown)
 	}
 }
 

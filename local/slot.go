@@ -1,10 +1,8 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -30,19 +28,29 @@ func (f *Front[T]) Take(ctx context.Context, buf []Slot[T], limit int, maxBytes 
 		return buf, contextError(ctx)
 	}
 	limit = max(limit, 1)
-	before := len(buf)
-	if buf = f.TryTake(buf, limit, maxBytes); len(buf) > before {
-		return buf, nil
+	f.mu.Lock()
+	if f.queue.n > 0 {
+		defer f.mu.Unlock()
+		return f.gather(buf, 0, limit, maxBytes), nil
 	}
+	f.parked = true
+	f.mu.Unlock()
 	select {
 	case s := <-f.jobs:
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.restore(s) // it is still counted as queued
-		return f.gather(buf, limit, maxBytes), nil
+		buf = append(buf, s)
 	case <-ctx.Done():
-		return buf, contextError(ctx)
+		f.mu.Lock()
+		alone := f.parked
+		f.parked = false
+		f.mu.Unlock()
+		if alone {
+			return buf, contextError(ctx)
+		}
+		buf = append(buf, <-f.jobs) // handed over in the same instant
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gather(buf, 1, limit, maxBytes), nil
 }
 
 // TryTake is Take without the wait: it appends nothing when nothing is there, or limit
@@ -50,71 +58,38 @@ func (f *Front[T]) Take(ctx context.Context, buf []Slot[T], limit int, maxBytes 
 func (f *Front[T]) TryTake(buf []Slot[T], limit int, maxBytes int64) []Slot[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.gather(buf, limit, maxBytes)
+	return f.gather(buf, 0, limit, maxBytes)
 }
 
 // Drain takes everything that has not been taken, for after Close. The slots are still
 // held: Release them like any other.
 func (f *Front[T]) Drain() []Slot[T] { return f.TryTake(nil, math.MaxInt, math.MaxInt64) }
 
-// gather takes up to limit jobs. mu is held.
-func (f *Front[T]) gather(buf []Slot[T], limit int, maxBytes int64) []Slot[T] {
-	taken := 0
-	for ; taken < limit; taken++ {
-		s, ok := f.pop()
-		if !ok {
+// gather takes up to limit jobs; the last so many of buf, 0 or 1, are the first of them. mu is held.
+func (f *Front[T]) gather(buf []Slot[T], taken, limit int, maxBytes int64) []Slot[T] {
+	if taken > 0 {
+		maxBytes -= buf[len(buf)-1].size
+	}
+	for ; taken < limit && f.queue.n > 0; taken++ {
+		if size := f.queue.first().size; taken == 0 || size <= maxBytes {
+			maxBytes -= size
+		} else {
 			break
 		}
-		if taken > 0 && s.size > maxBytes {
-			f.unpop(s)
-			break
-		}
-		maxBytes -= s.size
-		buf = append(buf, s)
+		buf = append(buf, f.pop())
 	}
 	if taken > 0 {
 		// The last one came last, and has waited least.
-		now := f.now()
-		f.sojourns.add(now, now-buf[len(buf)-1].admitted)
+		f.sojourned(f.now(), buf[len(buf)-1].admitted)
 	}
 	return buf
 }
 
-// pop removes the oldest job within reach. mu is held.
-func (f *Front[T]) pop() (s Slot[T], ok bool) {
-	if len(f.ahead) > 0 {
-		s = f.ahead[0]
-		f.ahead[0] = Slot[T]{} // keep nothing alive
-		if len(f.ahead) == 1 {
-			f.ahead = f.ahead[:0] // as nearly always, and the next one allocates nothing
-		} else {
-			f.ahead = f.ahead[1:]
-		}
-	} else {
-		select {
-		case s = <-f.jobs:
-		default:
-			return s, false
-		}
-	}
-	f.queued--
+// pop takes the oldest job, of at least one. mu is held.
+func (f *Front[T]) pop() Slot[T] {
+	s := f.queue.pop()
 	f.queuedBytes -= s.size
-	return s, true
-}
-
-// unpop gives back what pop gave. mu is held.
-func (f *Front[T]) unpop(slots ...Slot[T]) {
-	for _, s := range slots {
-		f.queued++
-		f.queuedBytes += s.size
-		f.restore(s)
-	}
-}
-
-// restore puts a job where it belongs among those that are ahead of the channel. mu is held.
-func (f *Front[T]) restore(s Slot[T]) {
-	i, _ := slices.BinarySearchFunc(f.ahead, s.number, func(s Slot[T], n uint64) int { return cmp.Compare(s.number, n) })
-	f.ahead = slices.Insert(f.ahead, i, s)
+	return s
 }
 
 // Release gives slots back, because their jobs are durable or have ended: to those who
@@ -124,36 +99,53 @@ func (f *Front[T]) Release(slots ...Slot[T]) {
 	if len(slots) == 0 {
 		return
 	}
-	now := f.now()
+	now, bytes := f.now(), int64(0)
+	for i := range slots {
+		bytes += slots[i].size
+	}
 	f.mu.Lock()
-	if len(slots) > f.held-f.queued {
+	if len(slots) > f.held-f.queue.n {
 		f.mu.Unlock()
 		panic("local: Release: more slots than were taken")
 	}
-	f.free(now, slots...)
+	f.depart(slots)
+	f.free(now, len(slots), bytes)
 	f.unlock(false)
 }
 
-// free gives slots back. mu is held.
-func (f *Front[T]) free(now time.Duration, slots ...Slot[T]) {
-	f.drain.add(len(slots), f.busy.at(now))
-	for _, s := range slots {
-		f.leave(s)
+// depart tells the barriers of slots that are given back. mu is held.
+func (f *Front[T]) depart(slots []Slot[T]) {
+	for i := range slots {
+		if f.barriers.slots == 0 {
+			return
+		}
+		f.barriers.leave(slots[i].number)
 	}
-	f.counts.released += int64(len(slots))
-	if f.held -= len(slots); f.held == 0 {
-		f.busy.halt(now)
-	}
-	f.grant(now)
 }
 
-// leave gives back all of a slot but the slot itself. mu is held.
-func (f *Front[T]) leave(s Slot[T]) {
-	f.bytes -= s.size
-	if f.weights != nil {
-		f.weights.Release(s.size)
+// free gives n slots of that many bytes back. mu is held.
+func (f *Front[T]) free(now time.Duration, n int, bytes int64) {
+	f.drain.add(n, f.busy.at(now))
+	f.glanced = 0
+	f.letGo(bytes)
+	f.counts.released += int64(n)
+	if f.held == f.capacity {
+		f.crowded.Store(false)
 	}
-	f.barriers.leave(s.number)
+	if f.held -= n; f.held == 0 {
+		f.busy.halt(now)
+	}
+	if f.waiters.first != nil {
+		f.grant(now)
+	}
+}
+
+// letGo gives bytes back. mu is held.
+func (f *Front[T]) letGo(bytes int64) {
+	f.bytes -= bytes
+	if f.weights != nil {
+		f.weights.Release(bytes)
+	}
 }
 
 // Barrier returns a channel that closes when everything admitted before the call has

@@ -24,8 +24,9 @@ type sojourns struct {
 func (s *sojourns) add(now, sojourn time.Duration) {
 	sojourn = max(sojourn, 0)
 	s.taken, s.last = now, sojourn
-	start := now.Truncate(sojournStep)
-	step := &s.steps[(start/sojournStep)%time.Duration(len(s.steps))]
+	nth := now / sojournStep
+	start := nth * sojournStep
+	step := &s.steps[nth%time.Duration(len(s.steps))]
 	if !step.used || step.start != start {
 		step.start, step.smallest, step.used = start, sojourn, true
 	}

@@ -65,7 +65,7 @@ func (f *Front[T]) stats(now time.Duration) FrontStats {
 		Length:       f.held,
 		Capacity:     f.capacity,
 		HighWater:    f.highWater,
-		Queued:       f.queued,
+		Queued:       f.queue.n,
 		Waiting:      f.waiters.n,
 		Bytes:        f.bytes,
 		ByteCapacity: f.byteCapacity,
@@ -98,6 +98,10 @@ func (f *Front[T]) snapshot(size int64, now time.Duration) policy.Snapshot {
 	backlog := f.backlog()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.measuring.Load() {
+		f.measured = now
+		f.measuring.Store(true)
+	}
 	busy := f.busy.lap(now)
 	return policy.Snapshot{
 		Length:       f.held,
@@ -121,8 +125,17 @@ func (f *Front[T]) standing(now time.Duration) time.Duration {
 	switch {
 	case f.arrived == nil:
 		return f.busy.lap(now)
-	case f.queued == 0:
+	case f.queue.n == 0:
 		return 0
 	}
-	return max(now-f.lined, 0)
+	return max(now-max(f.lined, f.measured), 0)
+}
+
+// sojourned notes that a job was taken now, and perhaps others before it. mu is held.
+func (f *Front[T]) sojourned(now, admitted time.Duration) {
+	if f.measuring.Load() {
+		f.sojourns.add(now, now-max(admitted, f.measured))
+	} else {
+		f.sojourns.taken = now
+	}
 }

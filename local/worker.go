@@ -29,8 +29,8 @@ type worker struct {
 	wake    chan struct{}
 	next    *worker // below it among the idle
 	seeking bool
-	slot    Slot[*task] // what it runs or has run; without a job: nothing
-	err     error       // what came of it
+	slot    Slot[task] // what it runs or has run; without work: nothing
+	err     error      // what came of it
 }
 
 // arouse sees to it that somebody looks at the queue. mu is held.
@@ -64,7 +64,7 @@ func (c *crew) resize(size int) {
 	for surplus := c.serving - size; surplus > 0 && c.idle != nil; surplus-- {
 		c.rouse(false)
 	}
-	if c.p.front.queued > 0 {
+	if c.p.front.queue.n > 0 {
 		c.arouse()
 	}
 }
@@ -79,7 +79,7 @@ func (w *worker) work() {
 // next call goes on after it.
 func (w *worker) serve() (again bool) {
 	defer func() {
-		if w.slot.Job == nil {
+		if w.slot.Job.work == nil {
 			return
 		}
 		value := recover()
@@ -98,19 +98,23 @@ func (w *worker) serve() (again bool) {
 func (w *worker) run() error {
 	t := w.slot.Job
 	ctx := t.context(w.p)
-	if t.group != nil && ctx.Err() != nil {
-		return errNotBegun
+	var ticket *Ticket
+	if t.holder != nil {
+		if t.holder.group != nil && ctx.Err() != nil {
+			return errNotBegun
+		}
+		t.holder.markRunning()
+		ticket = &t.holder.ticket
 	}
-	t.markRunning()
-	return t.work.do(ctx, &t.ticket, w.slot.number)
+	return t.work.do(ctx, ticket, w.slot.number)
 }
 
 var errNotBegun = errors.New("local: not begun")
 
 // context is what the task gets.
-func (t *task) context(p *Pool) context.Context {
-	if t.group != nil {
-		return t.group.ctx
+func (t task) context(p *Pool) context.Context {
+	if t.holder != nil && t.holder.group != nil {
+		return t.holder.group.ctx
 	}
 	return p.ctx
 }
@@ -120,17 +124,19 @@ func (t *task) context(p *Pool) context.Context {
 func (w *worker) turn() bool {
 	c, f := &w.p.crew, w.p.front
 	for {
-		ended, state, cause := w.slot.Job, Completed, error(nil)
-		if ended != nil && w.err != nil {
-			state, cause = ended.failure(w.p, w.err)
+		last, state, cause := w.slot.Job, Completed, error(nil)
+		ended := last.work != nil
+		if w.err != nil {
+			state, cause = last.failure(w.p, w.err)
+			w.err = nil
 		}
 		now := f.now()
 		f.mu.Lock()
-		if ended != nil {
-			f.free(now, w.slot)
+		if ended {
+			f.barriers.leave(w.slot.number)
+			f.free(now, 1, w.slot.size)
 			c.count(state, cause)
 		}
-		w.slot, w.err = Slot[*task]{}, nil
 		if w.seeking {
 			w.seeking, c.seeking = false, false
 		}
@@ -138,19 +144,22 @@ func (w *worker) turn() bool {
 		switch {
 		case leaving:
 			c.serving--
+		case f.queue.n > 0:
+			found = true
+			w.slot = f.pop()
+			f.sojourned(now, w.slot.admitted)
 		default:
-			if w.slot, found = f.pop(); found {
-				f.sojourns.add(now, now-w.slot.admitted)
-			} else {
-				w.next, c.idle = c.idle, w
-			}
+			w.next, c.idle = c.idle, w
 		}
-		if f.queued > 0 {
+		if !found {
+			w.slot = Slot[task]{}
+		}
+		if f.queue.n > 0 {
 			c.arouse()
 		}
 		f.unlock(false)
-		if ended != nil {
-			ended.finish(state, cause)
+		if ended {
+			last.finish(state, cause)
 		}
 		switch {
 		case found:
@@ -164,7 +173,7 @@ func (w *worker) turn() bool {
 }
 
 // failure says what it is that a task ended with err.
-func (t *task) failure(p *Pool, err error) (State, error) {
+func (t task) failure(p *Pool, err error) (State, error) {
 	ctx := t.context(p)
 	_, panicked := errors.AsType[*PanicError](err)
 	switch {

@@ -15,6 +15,9 @@ type Snapshot struct {
 	// Size is the payload of the incoming job in bytes.
 	Size int64
 
+	// Sojourns are measured for those who look at them: from the beginning if the front's default
+	// policy is a Func, else from the first call with one on. What was before counts as no wait.
+
 	// HeadSojourn is how long jobs stay before they are taken towards the durable side:
 	// the last taken job's wait, or the time since that take if it is longer. If the front
 	// has been empty since, it is SinceEmpty. In a pool, where many take, it is 0 while

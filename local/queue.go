@@ -1,0 +1,39 @@
+package local
+
+// queue is slots in the order in which they came: a ring that doubles when it is full. A front
+// never has more in it than its capacity. The zero value is an empty one.
+type queue[T any] struct {
+	ring []Slot[T] // as long as a power of two, or empty
+	head int       // the first one's place
+	n    int
+}
+
+// push returns the place of a new one at the end, which is zero and to be filled in.
+func (q *queue[T]) push() *Slot[T] {
+	if q.n == len(q.ring) {
+		q.grow()
+	}
+	q.n++
+	return &q.ring[(q.head+q.n-1)&(len(q.ring)-1)]
+}
+
+// grow doubles the ring, and puts the first one first.
+func (q *queue[T]) grow() {
+	ring := make([]Slot[T], max(2*len(q.ring), 16))
+	copied := copy(ring, q.ring[q.head:])
+	copy(ring[copied:], q.ring[:q.head])
+	q.ring, q.head = ring, 0
+}
+
+// first is the oldest one, of at least one.
+func (q *queue[T]) first() *Slot[T] { return &q.ring[q.head] }
+
+// pop removes the oldest one, of at least one.
+func (q *queue[T]) pop() Slot[T] {
+	first := &q.ring[q.head]
+	s := *first
+	*first = Slot[T]{} // keep nothing alive
+	q.head = (q.head + 1) & (len(q.ring) - 1)
+	q.n--
+	return s
+}
