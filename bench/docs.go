@@ -201,13 +201,12 @@ func (r *results) table(family, plots string) string {
 		return ""
 	}
 	cells := slices.Concat([]string{"row", "side"}, columns[family], []string{"ratio"})
-	text := "| " + strings.Join(cells, " | ") + " |\n" + strings.Repeat("|---", len(cells)) + "|\n" + b.String()
 	for _, p := range plotsOf(r) {
 		if p.family == family {
-			text += fmt.Sprintf("\n![%s](%s/%s)\n", p.title, plots, p.file)
+			fmt.Fprintf(&b, "\n![%s](%s/%s)\n", p.title, plots, p.file)
 		}
 	}
-	return text
+	return "| " + strings.Join(cells, " | ") + " |\n" + strings.Repeat("|---", len(cells)) + "|\n" + b.String()
 }
 
 // generate makes every document anew, by path.

@@ -21,6 +21,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -189,17 +190,18 @@ func keep(dir, name string, m *measured) error {
 
 // configuration says who takes part, and how each is set up.
 func configuration(out io.Writer) error {
-	text := "versions\n"
+	var b strings.Builder
+	b.WriteString("versions\n")
 	for _, v := range versions() {
-		text += "  " + v + "\n"
+		b.WriteString("  " + v + "\n")
 	}
-	text += "set up as\n"
+	b.WriteString("set up as\n")
 	for _, i := range implementations() {
-		text += fmt.Sprintf("  %s: %s\n", i.name, i.config)
+		fmt.Fprintf(&b, "  %s: %s\n", i.name, i.config)
 	}
 	for _, p := range pools {
-		text += fmt.Sprintf("  in process, %s: %s\n", p.name, p.config)
+		fmt.Fprintf(&b, "  in process, %s: %s\n", p.name, p.config)
 	}
-	_, err := io.WriteString(out, text)
+	_, err := io.WriteString(out, b.String())
 	return err
 }

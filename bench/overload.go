@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"os"
 	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/google/pprof/profile"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed-9dec4fca/weir/policy"
@@ -59,7 +64,55 @@ type trial struct {
 	payload []byte
 }
 
+// stretches is how often it goes back and forth between what can be done and too much: a machine drifts.
+const stretches = 3
+
 func overload(ctx context.Context, t *task) (*outcome, error) {
+	tr, err := newTrial(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	defer tr.rdb.Close() //nolint:errcheck // nothing of it is kept
+	quiet := min(t.Load.For/12, 5*time.Second)
+	if _, err := tr.capacity(ctx, quiet); err != nil { // until it is full
+		return nil, err
+	}
+	sampling, stop := context.WithCancel(ctx)
+	sampled := make(chan error, 1)
+	go func() { sampled <- tr.sample(sampling, t.Load.For+(stretches+1)*quiet) }()
+	before, err := tr.capacity(ctx, quiet)
+	var goodput, offered, refused, rates []float64
+	for range stretches {
+		if err != nil {
+			break
+		}
+		var under, after *stretch
+		if under, err = tr.offer(ctx, before.rate*overloadTimes, t.Load.For/stretches, t.Profile); err != nil {
+			break
+		}
+		if after, err = tr.capacity(ctx, quiet); err != nil {
+			break
+		}
+		can := (before.rate + after.rate) / 2
+		goodput, offered = append(goodput, under.rate/can), append(offered, under.offered/can)
+		rates, refused = append(rates, under.rate), append(refused, under.refused)
+		tr.o.Jobs += int(under.jobs)
+		before = after
+	}
+	stop()
+	if err := errors.Join(err, <-sampled); err != nil {
+		return nil, err
+	}
+	tr.o.Seconds = t.Load.For.Seconds()
+	tr.o.set("jobs/s", spreadOf(rates).median)
+	tr.o.set("goodput", spreadOf(goodput).median)
+	tr.o.set("offered", spreadOf(offered).median)
+	tr.o.set("rejected CPU", spreadOf(refused).median)
+	return tr.o, nil
+}
+
+// newTrial opens a queue whose bounds are small, with handlers that compute.
+func newTrial(ctx context.Context, t *task) (*trial, error) {
 	e, err := engineOf(t.Side)
 	if err != nil {
 		return nil, err
@@ -73,97 +126,58 @@ func overload(ctx context.Context, t *task) (*outcome, error) {
 		return nil, err
 	}
 	tr := &trial{w: w, rdb: redis.NewClient(&redis.Options{Addr: t.Addr, PoolSize: 1}), o: &outcome{}, payload: randomPayload(t.Load.Payload)}
-	defer tr.rdb.Close() //nolint:errcheck // nothing of it is kept
 	for _, p := range policies {
 		if p.name == t.Load.Policy {
 			tr.policy, tr.blocks = p.policy, p.blocks
 		}
 	}
 	spin := calibrate()
-	if err := w.consume(ctx, t.Load.Workers, func([]byte) { work(spin) }); err != nil {
-		return nil, err
-	}
-	quiet := min(t.Load.For/4, 5*time.Second)
-	before, err := tr.capacity(ctx, quiet)
-	if err != nil {
-		return nil, err
-	}
-	under, err := tr.offer(ctx, before.rate*overloadTimes, t.Load.For)
-	if err != nil {
-		return nil, err
-	}
-	after, err := tr.capacity(ctx, quiet)
-	if err != nil {
-		return nil, err
-	}
-	capacity := (before.rate + after.rate) / 2
-	tr.o.Jobs, tr.o.Seconds = int(under.jobs), t.Load.For.Seconds()
-	tr.o.set("jobs/s", under.rate)
-	tr.o.set("goodput", under.rate/capacity)
-	tr.o.set("offered", under.offered/capacity)
-	// What a job costs when nothing is refused is known from before and after; the rest went into those that were.
-	extra := 1 - (before.cpuPerJob()+after.cpuPerJob())/2*float64(under.jobs)/under.cpu.Seconds()
-	tr.o.set("extra CPU", extra)
-	share := max(extra, 0)
-	if !tr.blocks && under.thread > 0 {
-		// Calls that do not block are made by one thread, whose time is known.
-		share = under.thread.Seconds() * float64(under.refused) / float64(under.called) / under.cpu.Seconds()
-	}
-	tr.o.set("rejected CPU", share)
-	return tr.o, nil
+	return tr, w.consume(ctx, t.Load.Workers, func([]byte) { work(spin) })
 }
 
 // stretch is what was done in a stretch of time.
 type stretch struct {
-	jobs            uint64
-	rate, offered   float64
-	cpu, thread     time.Duration
-	called, refused int64
+	jobs          uint64
+	rate, offered float64
+	called        int64
+	refused       float64 // share of the process's CPU in calls that came to nothing
+
+	began time.Time
+	done  uint64
 }
 
-func (s *stretch) cpuPerJob() float64 { return s.cpu.Seconds() / float64(s.jobs) }
+func (tr *trial) begin() *stretch {
+	return &stretch{began: time.Now(), done: tr.w.q.Counters().Completed}
+}
 
-// capacity keeps the queue full by callers that wait, and measures once it is.
+func (s *stretch) end(tr *trial) {
+	took := time.Since(s.began).Seconds()
+	s.jobs = tr.w.q.Counters().Completed - s.done
+	s.rate = float64(s.jobs) / took
+	s.offered = float64(s.called) / took
+}
+
+// capacity keeps the queue full by callers that wait.
 func (tr *trial) capacity(ctx context.Context, d time.Duration) (*stretch, error) {
 	var over atomic.Bool
 	for range producers {
 		tr.calls.Go(func() {
 			for !over.Load() {
 				if err := tr.w.submit(ctx, tr.payload); err != nil {
-					return // a queue that is shut down, or the context
+					return // the context
 				}
 			}
 		})
 	}
 	defer tr.calls.Wait()
 	defer over.Store(true)
-	if err := pause(ctx, d/2); err != nil {
+	if err := pause(ctx, d/4); err != nil { // what was before has its effects
 		return nil, err
 	}
 	s := tr.begin()
 	err := pause(ctx, d)
 	s.end(tr)
-	return &s.stretch, err
-}
-
-// running is a stretch that has not ended.
-type running struct {
-	stretch
-	began time.Time
-	done  uint64
-	used  time.Duration
-}
-
-func (tr *trial) begin() *running {
-	return &running{began: time.Now(), done: tr.w.q.Counters().Completed, used: processCPU()}
-}
-
-func (r *running) end(tr *trial) {
-	took := time.Since(r.began).Seconds()
-	r.jobs = tr.w.q.Counters().Completed - r.done
-	r.cpu = processCPU() - r.used
-	r.rate = float64(r.jobs) / took
-	r.offered = float64(r.called) / took
+	return s, err
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -176,100 +190,60 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // offer makes calls at that rate, whatever becomes of them.
-func (tr *trial) offer(ctx context.Context, rate float64, d time.Duration) (*stretch, error) {
-	sampling, stop := context.WithCancel(ctx)
-	sampled := make(chan error, 1)
-	go func() { sampled <- tr.sample(sampling, d) }()
+func (tr *trial) offer(ctx context.Context, rate float64, d time.Duration, keep string) (*stretch, error) {
+	var profiled bytes.Buffer
+	if err := pprof.StartCPUProfile(&profiled); err != nil {
+		return nil, err
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	wake := newPacemaker()
 	s := tr.begin()
-	thread := threadCPU()
-	var refused atomic.Int64
 	for at := s.began; at.Before(s.began.Add(d)) && ctx.Err() == nil; at = at.Add(overloadTick) {
 		wake.until(at)
 		for due := int64(time.Since(s.began).Seconds() * rate); s.called < due; s.called++ {
 			if tr.blocks {
-				tr.calls.Go(func() { tr.call(ctx, &refused) })
+				tr.calls.Go(func() { tr.call(ctx) })
 			} else {
-				tr.call(ctx, &refused)
+				tr.call(ctx)
 			}
 		}
 	}
-	s.thread = threadCPU() - thread
 	s.end(tr)
-	stop()
+	pprof.StopCPUProfile()
 	tr.calls.Wait()
-	s.refused = refused.Load()
-	return &s.stretch, errors.Join(<-sampled, ctx.Err())
-}
-
-func (tr *trial) call(ctx context.Context, refused *atomic.Int64) {
-	t, err := tr.w.kind.Submit(ctx, tr.payload, tr.policy)
-	if err != nil || t.Err() != nil { // t.Err: dropped
-		refused.Add(1)
-	}
-}
-
-// sample notes depth and memory over time, and how much memory has grown from the second quarter to the last.
-func (tr *trial) sample(ctx context.Context, d time.Duration) error {
-	tick := time.NewTicker(overloadSample)
-	defer tick.Stop()
-	began := time.Now()
-	var second, last, redisSecond, redisLast []float64
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			tr.o.set("memory growth", mean(last)/mean(second))
-			tr.o.set("Redis memory growth", mean(redisLast)/mean(redisSecond))
-			tr.o.set("resident MB", mean(last)/1e6)
-			return nil
-		}
-		at := time.Since(began)
-		pending, err := tr.rdb.LLen(ctx, "{bench}:pending").Result()
-		if err != nil {
-			continue // at the end, or the next one will tell
-		}
-		used, err := usedMemory(ctx, tr.rdb)
-		if err != nil {
-			continue
-		}
-		resident := residentBytes()
-		switch {
-		case at > d*3/4:
-			last, redisLast = append(last, resident), append(redisLast, used)
-		case at > d/4 && at < d/2:
-			second, redisSecond = append(second, resident), append(redisSecond, used)
-		}
-		x := at.Seconds()
-		tr.o.Series = append(tr.o.Series,
-			point{Name: "front", X: x, Y: float64(tr.w.q.Front().Length)},
-			point{Name: "backlog", X: x, Y: float64(pending)},
-			point{Name: "resident MB", X: x, Y: resident / 1e6})
-	}
-}
-
-func mean(all []float64) float64 {
-	var sum float64
-	for _, x := range all {
-		sum += x
-	}
-	return sum / float64(max(len(all), 1))
-}
-
-// residentBytes is the memory of this process that is in RAM; what the runtime has from the system where that
-// is not known.
-func residentBytes() float64 {
-	var size, resident float64
-	if statm, err := os.ReadFile("/proc/self/statm"); err == nil {
-		if _, err := fmt.Sscan(string(statm), &size, &resident); err == nil {
-			return resident * float64(os.Getpagesize())
+	if keep != "" {
+		if err := os.WriteFile(keep+".cpu.prof", profiled.Bytes(), 0o600); err != nil {
+			return nil, err
 		}
 	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.Sys - m.HeapReleased)
+	share, err := shareOf(&profiled, "(*trial).call")
+	// Of the calls, one for each completed job was good for something. It costs more than one that is refused, so this
+	// is rather too much.
+	s.refused = share * max(0, 1-float64(s.jobs)/float64(max(s.called, 1)))
+	return s, errors.Join(err, ctx.Err())
+}
+
+// call is one call. What it returns is the caller's business; here nobody looks.
+func (tr *trial) call(ctx context.Context) { _, _ = tr.w.kind.Submit(ctx, tr.payload, tr.policy) }
+
+// shareOf is the share of CPU samples that have a function on their stack.
+func shareOf(r io.Reader, function string) (float64, error) {
+	p, err := profile.Parse(r)
+	if err != nil {
+		return 0, err
+	}
+	var in, all int64
+	for _, s := range p.Sample {
+		n := s.Value[0]
+		all += n
+		if slices.ContainsFunc(s.Location, func(l *profile.Location) bool {
+			return slices.ContainsFunc(l.Line, func(l profile.Line) bool { return strings.HasSuffix(l.Function.Name, function) })
+		}) {
+			in += n
+		}
+	}
+	return float64(in) / float64(max(all, 1)), nil
 }
 
 // sink keeps work from being optimised away.

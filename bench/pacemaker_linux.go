@@ -21,13 +21,3 @@ func (pacemaker) until(t time.Time) {
 		_ = syscall.Nanosleep(&ts, nil) // a signal ends it early
 	}
 }
-
-// threadCPU is the time that the calling thread has used.
-func threadCPU() time.Duration {
-	const thread = 1 // RUSAGE_THREAD
-	var u syscall.Rusage
-	if err := syscall.Getrusage(thread, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}

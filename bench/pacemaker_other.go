@@ -10,6 +10,3 @@ type pacemaker struct{}
 func newPacemaker() pacemaker { return pacemaker{} }
 
 func (pacemaker) until(t time.Time) { <-time.After(time.Until(t)) }
-
-// threadCPU is not known here.
-func threadCPU() time.Duration { return 0 }

@@ -202,15 +202,13 @@ func align(b *strings.Builder, lines [][]string) {
 		}
 	}
 	for _, line := range lines {
-		text := " "
-		for i, cell := range line {
-			pad := strings.Repeat(" ", widths[i]-len([]rune(cell)))
-			if i == 0 {
-				text += " " + cell + pad
-			} else {
-				text += "  " + pad + cell
-			}
+		b.WriteString("  " + line[0])
+		pad := widths[0] - len([]rune(line[0]))
+		for i, cell := range line[1:] {
+			pad += 2 + widths[i+1] - len([]rune(cell))
+			b.WriteString(strings.Repeat(" ", pad) + cell)
+			pad = 0
 		}
-		b.WriteString(strings.TrimRight(text, " ") + "\n")
+		b.WriteString("\n")
 	}
 }
