@@ -43,6 +43,7 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 			func(m *durable.Memory) durable.Engine { return &forgetful{m} },
 			[]string{
 				"a repeated append gets the first answer",
+				"a skipped number is reported as a gap, to whoever asks again too",
 				"an append answered before a pause keeps its answer",
 				"an append sent twice is stored once",
 				"histories of appends, claims and settles are linearizable",
