@@ -1,6 +1,6 @@
 --[[ stream_append: stores a prefix of a batch of jobs, as far as the backlog has room.
 
-ARGV  id, n          see stream_sender
+ARGV  id, n          see list_sender
       max_backlog    bound of what waits: unread, returned and scheduled together
       count          then for each job: id kind payload headers delay (ms) max_attempts timeout (ms)
                      retention (ms)
@@ -15,7 +15,7 @@ The bound refuses; it never trims. The entry goes before the record: what a scri
 half-way leaves is an entry without one, which is dropped where it is met.
 ]]
 --#include stream_base
---#include stream_sender
+--#include list_sender
 local max_backlog, jobs = tonumber(arg()), tonumber(arg())
 local words = 8 -- of one job
 local stopped = paused('intake') and 1 or 0
@@ -27,7 +27,7 @@ last = whole(last) or 0
 if number < last then return {'OLD'} end
 local waits = backlog()
 if number == last then
-  return {'OK', answer_taken or '0', answer_refused or '', 0, waits, stopped}
+  return {'OK', answer_taken or '0', answer_refused or '', gap('append', last, number), waits, stopped}
 end
 
 local room = stopped == 1 and 0 or max_backlog - waits
@@ -109,9 +109,10 @@ for _, i in ipairs(accepted) do
   end
 end
 
+local missing = gap('append', last, number)
 local refusals = table.concat(refused)
 redis.call('HSET', sender, 'append', n, 'append_taken', taken, 'append_refused', refusals)
 redis.call('PEXPIRE', sender, T_rec)
 count('appended', #accepted)
 count('duplicate', #refused)
-return {'OK', taken, refusals, number > last + 1 and 1 or 0, waits + #accepted, stopped}
+return {'OK', taken, refusals, missing, waits + #accepted, stopped}

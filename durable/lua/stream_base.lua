@@ -9,12 +9,13 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       wire         the newest wire version this client speaks
       group        the consumer group
       then what the script's own header says
-Gives T_rec, max_id, now (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks,
+Gives T_rec, max_id, now and now_text (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks,
 paused(), count(), and what is known of the stream and its groups.
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
 ]]
+local redis = redis -- a local is found faster than a global
 local meta, counters, stream, scheduled, accounts, wake, returned, retries, dead, corrupt, consumers, completed =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local types = {'hash', 'hash', 'stream', 'zset', 'hash', 'stream', 'zset', 'zset', 'stream', 'stream', 'zset', 'zset'}
@@ -67,6 +68,7 @@ end
 
 local seconds, micros = unpack(redis.call('TIME'))
 local now = seconds * 1000 + math.floor(micros / 1000)
+local now_text = string.format('%d', now) -- numbers as arguments of commands are dear
 
 -- whole reads a field that must be a whole number: missing is 0, anything else nil. Fifteen
 -- digits are exact in a double.

@@ -1,7 +1,7 @@
 --[[ stream_claim: takes up to slots jobs for a consumer: what came back first, then what was retried and is
 due, in turn with what the group has not read yet, the oldest first.
 
-ARGV  id, n         see stream_sender
+ARGV  id, n         see list_sender
       slots         how many to take
       max_bytes     of payloads together; the first is given whatever its size
       held          how many claims the consumer holds, settles in flight included
@@ -21,7 +21,7 @@ Pending before stamp, destination before source: what a script that stopped half
 that is pending without a stamp, and the count of held claims finds it.
 ]]
 --#include stream_base
---#include stream_sender
+--#include list_sender
 --#include stream_entry
 --#include stream_bury
 --#include stream_give_back
@@ -55,8 +55,7 @@ local function answer(status)
       if next_due < 0 or due < next_due then next_due = due end
     end
   end
-  local gap = number > last + 1 and 1 or 0
-  local head = {status, seen, woken_at, next_due, dropped, spoilt, gap}
+  local head = {status, seen, woken_at, next_due, dropped, spoilt, gap('claim', last, number)}
   for i, value in ipairs(reply) do head[i + 7] = value end
   return head
 end

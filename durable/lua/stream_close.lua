@@ -1,12 +1,12 @@
 --[[ stream_close: makes sure that append n-1 can never be applied from now on, and tells what it
 had stored.
 
-ARGV  id, n      see stream_sender; n is the number after the last append that was sent
+ARGV  id, n      see list_sender; n is the number after the last append that was sent
 Returns OK taken refused gap backlog, as stream_append. UNKNOWN, OLD.
 Called by producer.Close.
 ]]
 --#include stream_base
---#include stream_sender
+--#include list_sender
 local kind, last, taken, refused = unpack(redis.call('HMGET', sender,
   'kind', 'append', 'append_taken', 'append_refused'))
 if not kind then return {'UNKNOWN'} end
@@ -15,10 +15,11 @@ if number < last then return {'OLD'} end
 local waits = backlog()
 
 redis.call('PEXPIRE', sender, T_rec)
+local missing = gap('append', last, number - 1)
 if last < number - 1 then
   taken, refused = 0, ''
 end
 if last < number then
   redis.call('HSET', sender, 'append', n, 'append_taken', taken or 0, 'append_refused', refused or '')
 end
-return {'OK', taken or '0', refused or '', number > last + 2 and 1 or 0, waits}
+return {'OK', taken or '0', refused or '', missing, waits}

@@ -6,9 +6,12 @@ Returns OK, FENCED.
 Called by consumer.Renew.
 ]]
 --#include stream_base
+--#include list_stall
 local id, lease = arg(), arg()
 local sender = prefix .. 'sender:' .. id
 if tonumber(redis.call('ZSCORE', consumers, id) or 0) == 0 then return {'FENCED'} end
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
+stalled()
+redis.call('HDEL', sender, 'spared')
 redis.call('ZADD', consumers, 'XX', now + lease, id)
 return {'OK'}

@@ -1,7 +1,7 @@
 --[[ stream_settle: ends or returns claims, each only if its token is still the job's. Needs the
 sender's record, not a lease.
 
-ARGV  id, n         see stream_sender
+ARGV  id, n         see list_sender
       max_dead      dead letters kept
       max_completed records of completed jobs kept
       count         then for each outcome: id token verdict delay (ms) max_attempts reason
@@ -17,7 +17,7 @@ record goes first where a job ends, and the entry after it; everything else has 
 came without an ID has no mark but its record: of that the entry goes first.
 ]]
 --#include stream_base
---#include stream_sender
+--#include list_sender
 --#include stream_entry
 --#include stream_bury
 --#include stream_retain
@@ -29,7 +29,7 @@ if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
 if number == last then
-  return {'OK', answer_codes or '', answer_trimmed or '0', 0}
+  return {'OK', answer_codes or '', answer_trimmed or '0', gap('settle', last, number)}
 end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
@@ -124,4 +124,4 @@ count('completed', done)
 count('retried', retried)
 count('snoozed', snoozed)
 count('released', #released)
-return {'OK', answer, trimmed, number > last + 1 and 1 or 0}
+return {'OK', answer, trimmed, gap('settle', last, number)}

@@ -23,14 +23,16 @@ also takes from the living, and these get back what they hold in the same script
 --#include stream_bury
 --#include stream_give_back
 --#include stream_retain
+--#include list_stall
 local max_crashes, max_dead, max_corrupt, max_completed = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local budget, members = tonumber(arg()), tonumber(arg())
 local cursor, scan, pattern, idle, found, lease = arg(), arg(), arg(), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local left_over = 16 -- entries that everybody is done with, trimmed by one sweep
-local waiting = {[''] = true, pending = true, scheduled = true}
+local ended = {dead = true, completed = true, corrupt = true}
 local stale = 8 -- consumers without a lease that one sweep removes
 
 redis.call('ZREM', consumers, '') -- the primer: never grows
+local stall_length, stall_end = stalled()
 
 local fenced, returned_n, buried, more, registered = 0, 0, 0, 0, 0
 
@@ -69,22 +71,25 @@ for i, c in ipairs(lost) do
     more = 1
     break
   end
-  if tonumber(redis.call('ZSCORE', consumers, c)) ~= 0 then
-    redis.call('ZADD', consumers, 'XX', 0, c)
-    fenced = fenced + 1
-  end
-  local charge = charged(c)
-  local entries = pending_of(c, budget)
-  for _, entry in ipairs(entries) do
-    local pays = charge == '*' or (charge ~= '-' and charge == '=' .. (job_of(entry) or ''))
-    tally(give_back(c, entry, pays, max_crashes, max_corrupt))
-  end
-  budget = budget - #entries
-  if #pending_of(c, 1) == 0 then
-    if all_groups[group] then redis.call('XGROUP', 'DELCONSUMER', stream, group, c) end
-    redis.call('ZREM', consumers, c)
-  else
-    more = 1
+  local fenced_already = tonumber(redis.call('ZSCORE', consumers, c)) == 0
+  if fenced_already or not spared(c, stall_length, stall_end, lease) then
+    if not fenced_already then
+      redis.call('ZADD', consumers, 'XX', 0, c)
+      fenced = fenced + 1
+    end
+    local charge = charged(c)
+    local entries = pending_of(c, budget)
+    for _, entry in ipairs(entries) do
+      local pays = charge == '*' or (charge ~= '-' and charge == '=' .. (job_of(entry) or ''))
+      tally(give_back(c, entry, pays, max_crashes, max_corrupt))
+    end
+    budget = budget - #entries
+    if #pending_of(c, 1) == 0 then
+      if all_groups[group] then redis.call('XGROUP', 'DELCONSUMER', stream, group, c) end
+      redis.call('ZREM', consumers, c)
+    else
+      more = 1
+    end
   end
 end
 
@@ -104,9 +109,11 @@ local function adopt(entry)
   else
     -- One of ours, whose registry entry somebody has deleted: if it lives it goes on, if not the lease
     -- ends and it is swept as any other.
-    local own_lease = redis.pcall('HGET', prefix .. 'sender:' .. holder, 'lease')
+    local its = prefix .. 'sender:' .. holder
+    local own_lease = redis.pcall('HGET', its, 'lease')
     local term = type(own_lease) == 'string' and whole(own_lease) or lease
     redis.call('ZADD', consumers, now + term, holder)
+    if type(own_lease) == 'string' then redis.call('HDEL', its, 'charge') end -- of the lease before
     claim_for(holder, {entry})
     registered = registered + 1
   end
@@ -142,7 +149,7 @@ if all_groups[group] then
   end
 
   -- Consumers that nobody knows, with nothing pending.
-  if all_groups[group].consumers > redis.call('ZCARD', consumers) + 1 then
+  if all_groups[group].consumers > 1 then
     for _, flat in ipairs(redis.call('XINFO', 'CONSUMERS', stream, group)) do
       local c = {}
       for i = 1, #flat, 2 do c[flat[i]] = flat[i + 1] end
@@ -166,9 +173,10 @@ do
     local orphan = not f.err and f[1] and not f[2] and padded(f[1]) < start
     local flat = orphan and redis.call('HGETALL', job) or {}
     for i = 1, #flat, 2 do
-      local name, value = string.match(flat[i], '^[^@]*'), flat[i + 1]
-      if (name == 'claim_token' and value ~= '') or (name == 'status' and not waiting[value]) or
-        (name == 'redriven' and padded(value) >= start) then
+      local name, of = string.match(flat[i], '^([^@]*)(.*)$')
+      local value = flat[i + 1]
+      if (name == 'claim_token' and redis.call('ZSCORE', prefix .. 'consumers' .. of, owner(value))) or
+        (name == 'status' and ended[value]) or (name == 'redriven' and padded(value) >= start) then
         orphan = false
       end
     end

@@ -1,0 +1,158 @@
+package durable_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/internal/redistest"
+)
+
+// TestStreamPartialScripts stops every script in the middle, wherever it first uses a command
+// that was forbidden to the user meanwhile, and more than once. When the permission is back, the
+// same numbers get their true answers and no job is lost, doubled or stuck; neither is one when
+// nobody asks again, because who asked has died.
+func TestStreamPartialScripts(t *testing.T) {
+	t.Parallel()
+	t.Run("asked again", func(t *testing.T) { t.Parallel(); stopStreamScripts(t, false) })
+	t.Run("never asked again", func(t *testing.T) { t.Parallel(); stopStreamScripts(t, true) })
+}
+
+func stopStreamScripts(t *testing.T, died bool) {
+	s := redistest.Start(t)
+	admin := s.Client(t)
+	for _, command := range []string{
+		"DEL", "HSET", "HDEL", "PEXPIRE", "XACK", "XADD", "XCLAIM", "XDEL", "XGROUP|DELCONSUMER", "XREADGROUP", "ZADD", "ZREM",
+	} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			name := "q" + strings.ReplaceAll(command, "|", "-")
+			b := setupStreamAt(t, s.Addr(), admin, name, nil)
+			own := store(t, &redis.Options{Addr: s.Addr(), Username: name, Password: "secret"}, nil)
+			b.stream = own.Stream(name, nil)
+			t.Cleanup(func() { _ = b.stream.Close() })
+			permit := func(words ...string) {
+				t.Helper()
+				args := []any{"ACL", "SETUSER", name}
+				for _, w := range words {
+					args = append(args, w)
+				}
+				if err := admin.Do(b.ctx, args...).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			permit(append([]string{">secret"}, strings.Fields(b.stream.ACLRule(name))[1:]...)...)
+
+			ids := make([]string, 30)
+			for i := range ids {
+				ids[i] = fmt.Sprint("job", i)
+			}
+			b.append(ids...)
+			ids = slices.Concat(ids, []string{b.add("payload", "foreign"), b.add("payload", "foreign")})
+			p, w, lost, leaver, heir := b.producer(), b.worker(), b.worker(), b.worker(), b.worker()
+			claims := w.take(6)
+			lost.take(4)
+			leaver.take(4)
+			later := &durable.Job{ID: "later", Delay: 1}
+			late := append(jobsOf("late1", "late2"), later)
+			var outcomes []durable.Outcome
+			for i, v := range []durable.Verdict{durable.Done, durable.Retry, durable.Snooze, durable.Dead, durable.Release} {
+				outcomes = append(outcomes, durable.Outcome{
+					Ref: durable.Ref{ID: claims[i].ID, Token: claims[i].Token}, Verdict: v, MaxAttempts: 2, Reason: "r",
+				})
+			}
+			b.expire(lost)
+
+			permit("-" + strings.ToLower(command))
+			failed := 0
+			for range 3 {
+				_, err1 := w.Settle(b.ctx, 1, outcomes)
+				_, err2 := w.Claim(b.ctx, durable.ClaimRequest{N: w.claims + 1, Slots: 3, MaxBytes: 1 << 20, Held: 6})
+				_, err3 := p.Append(b.ctx, 1, late)
+				_, err4 := b.stream.Sweep(b.ctx)
+				_, err5 := leaver.Leave(b.ctx)
+				for _, err := range []error{err1, err2, err3, err4, err5} {
+					if err != nil {
+						failed++
+						if !is(err, durable.ErrInDoubt) {
+							t.Error("class:", err)
+						}
+					}
+				}
+			}
+			if failed == 0 && command != "HDEL" {
+				t.Fatal("nothing was stopped")
+			}
+			permit("+" + strings.ToLower(command))
+
+			if died {
+				b.expire(leaver)
+			} else {
+				finishStream(b, p, w, leaver, late, outcomes, claims[5])
+			}
+			b.expire(w)
+			b.sweep()
+
+			runs := map[string]int{}
+			for range 200 {
+				b.due()
+				c := heir.claim(10)
+				for _, job := range c.Jobs {
+					runs[job.ID] += strings.Count(heir.settle(durable.Done, job), "O")
+				}
+				if c.Status == durable.ClaimEmpty && c.NextDue < 0 {
+					break
+				}
+			}
+			expected := append(slices.Clone(ids), "late1", "late2", "later")
+			for _, id := range expected {
+				switch {
+				case id == claims[0].ID && runs[id] <= 1: // done by w, or after all by the heir
+				case id == claims[3].ID && runs[id] <= 1 && died, id == claims[3].ID && runs[id] == 0: // dead
+				case strings.HasPrefix(id, "late") && died && runs[id] <= 1: // their append was never answered
+				case runs[id] == 1:
+				default:
+					t.Errorf("%s was completed %d times", id, runs[id])
+				}
+			}
+			if !died {
+				b.places("0 0 0 1 0")
+				b.sweep() // what everybody is done with, and is there all the same
+				b.clean(claims[3].ID)
+			}
+			if owners := b.owners("weir"); len(owners) > 2 {
+				t.Error("consumers left:", owners)
+			}
+		})
+	}
+}
+
+// finishStream asks everything again, under the same numbers.
+func finishStream(b *streamBundle, p durable.Producer, w, leaver *streamWorker, late []*durable.Job, outcomes []durable.Outcome, held *durable.Claim) {
+	b.Helper()
+	settled, err := w.Settle(b.ctx, 1, outcomes)
+	// What was applied before the script stopped is not under its token any more.
+	if got := codes(settled); err != nil || len(got) != len(outcomes) || strings.Trim(got, "OGS") != "" {
+		b.Error("settle:", got, err)
+	}
+	if a, err := p.Append(b.ctx, 1, late); err != nil || a.Taken != 3 || len(a.Refused) > 0 {
+		b.Error("append:", a, err)
+	}
+	if more, err := leaver.Leave(b.ctx); err != nil || more {
+		b.Error("leave:", more, err)
+	}
+	again, err := w.Claim(b.ctx, durable.ClaimRequest{N: w.claims + 1, Slots: 3, MaxBytes: 1 << 20, Held: 6})
+	if err != nil {
+		b.Error("claim:", err)
+	}
+	if again.Status == durable.ClaimReconcile {
+		r := durable.ClaimRequest{N: w.claims + 2, Slots: 3, MaxBytes: 1 << 20, Held: 1, Named: []durable.Ref{{ID: held.ID, Token: held.Token}}}
+		if _, err = w.Claim(b.ctx, r); err != nil {
+			b.Error("reconciling claim:", err)
+		}
+	}
+}
