@@ -130,7 +130,11 @@ type frontHistory struct {
 // call makes a call and notes it with each of its answers.
 func (h *frontHistory) call(client int, c frontCall, do func() []frontAnswer) {
 	begin := h.tick.Add(1)
-	answers := do()
+	h.note(client, begin, c, do()...)
+}
+
+// note adds what began then, and has ended now.
+func (h *frontHistory) note(client int, begin int64, c frontCall, answers ...frontAnswer) {
 	end := h.tick.Add(1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
