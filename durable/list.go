@@ -146,15 +146,15 @@ func (r *Redis) List(name string, opts *ListOptions) *List {
 func validateName(name string) error {
 	switch {
 	case name == "":
-		return errors.New("durable: the name of a list is empty")
+		return errors.New("durable: the name of a queue is empty")
 	case len(name) > maxNameBytes:
-		return fmt.Errorf("durable: the name of a list has %d bytes, at most %d are possible", len(name), maxNameBytes)
+		return fmt.Errorf("durable: the name of a queue has %d bytes, at most %d are possible", len(name), maxNameBytes)
 	case strings.ContainsAny(name, "{}"):
-		return fmt.Errorf("durable: the name %q of a list has a brace in it", name)
+		return fmt.Errorf("durable: the name %q of a queue has a brace in it", name)
 	}
 	for _, c := range name {
 		if c < ' ' || c == 0x7f {
-			return fmt.Errorf("durable: the name %q of a list has a control character in it", name)
+			return fmt.Errorf("durable: the name %q of a queue has a control character in it", name)
 		}
 	}
 	return nil

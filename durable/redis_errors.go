@@ -19,9 +19,9 @@ func classify(queue, op string, err error) error {
 // failed composes an error of a class; cause may be nil.
 func failed(queue, op string, class, cause error) error {
 	if cause == nil {
-		return fmt.Errorf("%w: %s of list %s", class, op, queue)
+		return fmt.Errorf("%w: %s of queue %s", class, op, queue)
 	}
-	return fmt.Errorf("%w: %s of list %s: %w", class, op, queue, cause)
+	return fmt.Errorf("%w: %s of queue %s: %w", class, op, queue, cause)
 }
 
 func class(err error) error {
