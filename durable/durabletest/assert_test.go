@@ -127,6 +127,34 @@ func TestAssertionsWaitForWhatIsStillToCome(t *testing.T) {
 	})
 }
 
+func TestAssertionsOnTasksOfAPool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool, err := local.NewPool(&local.PoolOptions{Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := make(chan struct{})
+		var tickets [2]*local.Ticket
+		for i := range tickets {
+			if tickets[i], err = pool.TrySubmit(func(context.Context) error { <-release; return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		durabletest.Accepted(t, tickets[1])
+		says(t, saying(t, func(t testing.TB) { durabletest.Accepted(t, tickets[0]) }),
+			"job task-1 has been started, want one that is accepted and no more")
+		says(t, saying(t, func(t testing.TB) { durabletest.Enqueued(t, tickets[1]) }),
+			"job task-2 was never enqueued: local: the job of a pool is never durable")
+		close(release)
+		durabletest.Completed(t, tickets[1])
+		if _, err := pool.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAssertionsOnRejections(t *testing.T) {
 	t.Parallel()
 	full := &policy.Rejection{Reason: policy.ReasonFull}
