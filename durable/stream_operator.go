@@ -134,7 +134,7 @@ func (s *Stream) Purge(ctx context.Context, r PurgeRequest) (Purged, error) {
 	if err != nil {
 		return Purged{}, s.misuse("purge", err.Error())
 	}
-	args := []any{purgeStep, statsMembers}
+	args := []any{s.opts.MaxCorrupt, purgeStep, statsMembers}
 	for _, n := range left {
 		args = append(args, n)
 	}

@@ -45,11 +45,13 @@ end
 -- waited: the ID is free.
 local function cancelled(job)
   local f = redis.call('HMGET', job, 'entry', 'delayed')
-  if f[2] or not f[1] or redis.call('XRANGE', stream, f[1], f[1])[1] then return false end
+  if f[2] or not f[1] then return false end
   for _, name in ipairs(redis.call('HKEYS', job)) do
+    local value = redis.call('HGET', job, name)
     if string.find(name, '^status') then
-      local status = redis.call('HGET', job, name)
-      if status ~= '' and status ~= 'pending' and status ~= 'scheduled' then return false end
+      if value ~= '' and value ~= 'pending' and value ~= 'scheduled' then return false end
+    elseif name == 'entry' or string.find(name, '^redriven') then
+      if redis.call('XRANGE', stream, value, value)[1] then return false end
     end
   end
   return true

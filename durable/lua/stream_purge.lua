@@ -1,6 +1,7 @@
 --[[ stream_purge: deletes jobs of our group by their state, the oldest first, a bounded step at a time.
 
-ARGV  budget     entries deleted by one step
+ARGV  max_corrupt
+      budget     entries deleted by one step
       members    consumers looked at, for processing
       then how many entries are left to look at of pending, scheduled, dead, corrupt, completed, processing:
                  -1: as many as there are now; 0: none
@@ -13,38 +14,60 @@ everybody's, and go for all. The record goes first, as the job ends. A key of an
 ]]
 --#include stream_base
 --#include stream_entry
+--#include stream_bury
+--#include stream_give_back
 --#include stream_record
-local budget, members = tonumber(arg()), tonumber(arg())
+local max_corrupt, budget, members = tonumber(arg()), tonumber(arg()), tonumber(arg())
 local names = {'pending', 'scheduled', 'dead', 'corrupt', 'completed', 'processing'}
 local left, deleted = {}, {}
 for i = 1, #names do left[i], deleted[i] = tonumber(arg()), 0 end
 
 redis.call('ZREM', consumers, '') -- the primer: never grows
-ensure_group()
+if redis.call('ZCARD', consumers) > 0 then ensure_group() end
 
--- drop_entries ends entries, and their jobs where the record says what state asks.
-local function drop_entries(i, entries, fits)
-  local ids = {}
+-- drop_entries ends the jobs of entries whose record says what the state asks. What it says otherwise of the others is
+-- seen to as if a consumer had lost them.
+local function drop_entries(i, entries, consumer, fits)
+  local ids, over = {}, {}
   for _, entry in ipairs(entries) do
     local b = entry_of(entry)
     local job_id = b and id_of(entry, b)
-    local f = b and redis.pcall('HMGET', job_prefix .. job_id, F.status, F.claim_token, F.redriven, 'entry', 'append') or {err = ''}
+    local f = b and redis.pcall('HMGET', job_prefix .. job_id, F.status, F.claim_token, F.redriven, 'entry') or {err = ''}
     local at = not f.err and (f[3] or f[4])
-    if b and not (b.for_group and b.for_group ~= group) and not f.err and (at == entry or (not at and not b.append)) and fits(f[1] or '', f[2] or '') then
+    if not f.err and (at == entry or (not at and not b.append)) and not (b.for_group and b.for_group ~= group) and
+      fits(f[1] or '', f[2] or '') then
       ids[#ids + 1] = job_id
+      over[#over + 1] = entry
       deleted[i] = deleted[i] + 1
+    else
+      give_back(consumer, entry, false, 1, max_corrupt)
     end
   end
   forget(ids)
-  finish(entries)
+  finish(over)
 end
 
 local function free(status, token)
   return token == '' and (status == 'pending' or status == '')
 end
 
+-- read_unread takes what our group has not been given. Where there is no group at all it is nobody's yet.
+local function read_unread(n)
+  local entries = {}
+  local got
+  if all_groups[group] then
+    got = redis.call('XREADGROUP', 'GROUP', group, parked, 'COUNT', n, 'STREAMS', stream, '>')
+    got = got and got[1] and got[1][2] or {}
+  else
+    got = group_count == 0 and redis.call('XRANGE', stream, '-', '+', 'COUNT', n) or {}
+  end
+  for k, one in ipairs(got) do entries[k] = one[1] end
+  return entries
+end
+
 local function waiting_entries()
   local g = all_groups[group]
+  if not g then return group_count == 0 and redis.call('XLEN', stream) or 0 end
   return unread(g, group_count == 1) + redis.call('ZCARD', returned)
 end
 
@@ -55,10 +78,9 @@ local function purge_pending(i)
   local entries, back = {}, redis.call('ZRANGE', returned, 0, n - 1)
   for k, name in ipairs(back) do entries[k] = unpadded(name) end
   if #entries < n then
-    local got = redis.call('XREADGROUP', 'GROUP', group, parked, 'COUNT', n - #entries, 'STREAMS', stream, '>')
-    for _, one in ipairs(got and got[1] and got[1][2] or {}) do entries[#entries + 1] = one[1] end
+    for _, entry in ipairs(read_unread(n - #entries)) do entries[#entries + 1] = entry end
   end
-  drop_entries(i, entries, free)
+  drop_entries(i, entries, '', free)
   if #back > 0 then redis.call('ZREM', returned, unpack(back)) end
   budget = budget - #entries
   left[i] = #entries < n and 0 or left[i] - #entries
@@ -78,7 +100,7 @@ local function purge_scheduled(i)
     redis.call('ZREM', scheduled, job_id)
   end
   local entries = #ids < n and redis.call('ZRANGE', retries, 0, n - #ids - 1) or {}
-  drop_entries(i, entries, function(status) return status == 'scheduled' end)
+  drop_entries(i, entries, '', function(status) return status == 'scheduled' end)
   if #entries > 0 then redis.call('ZREM', retries, unpack(entries)) end
   budget = budget - #ids - #entries
   left[i] = #ids + #entries < n and 0 or left[i] - #ids - #entries
@@ -120,14 +142,14 @@ end
 
 local function purge_processing(i)
   if left[i] < 0 then
-    left[i] = math.max(0, all_groups[group].pending - redis.call('ZCARD', returned) - redis.call('ZCARD', retries))
+    left[i] = math.max(0, (all_groups[group] or {pending = 0}).pending - redis.call('ZCARD', returned) - redis.call('ZCARD', retries))
   end
   local rest = 0
   for _, c in ipairs(redis.call('ZRANGE', consumers, 0, members - 1)) do
     local n = math.min(budget, left[i])
     if n > 0 then
       local entries = pending_of(c, n)
-      drop_entries(i, entries, function(status, token) return status == 'processing' and holder_of(token) == c end)
+      drop_entries(i, entries, c, function(status, token) return status == 'processing' and holder_of(token) == c end)
       budget = budget - #entries
       left[i] = left[i] - #entries
     end
@@ -141,6 +163,8 @@ local purges = {pending = purge_pending, scheduled = purge_scheduled, completed 
 for i, name in ipairs(names) do
   if left[i] ~= 0 then purges[name](i) end
 end
+
+wake_up()
 
 local reply, all = {'OK'}, 0
 for i = 1, #names do

@@ -27,7 +27,7 @@ also takes from the living, and these get back what they hold in the same script
 local max_crashes, max_dead, max_corrupt, max_completed = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local budget, members = tonumber(arg()), tonumber(arg())
 local cursor, scan, pattern, idle, found, lease = arg(), arg(), arg(), tonumber(arg()), tonumber(arg()), tonumber(arg())
-local left_over = 16 -- entries that everybody is done with, trimmed by one sweep
+local left_over = 64 -- entries that everybody is done with, trimmed by one sweep
 local ended = {dead = true, completed = true, corrupt = true}
 local stale = 8 -- consumers without a lease that one sweep removes
 
@@ -64,7 +64,7 @@ local function tally(became)
   if became == 'dead' then buried = buried + 1 end
 end
 
-if group_count > 0 then ensure_group() end
+if redis.call('ZCARD', consumers) > 0 then ensure_group() end
 local lost = redis.call('ZRANGEBYSCORE', consumers, '-inf', now, 'LIMIT', 0, members + 1)
 for i, c in ipairs(lost) do
   if i > members or budget <= 0 then
@@ -146,6 +146,7 @@ if all_groups[group] then
     forget(ids)
     in_steps('XDEL', entries)
     count('trimmed_entries', #entries)
+    if #entries == left_over then more = 1 end
   end
 
   -- Consumers that nobody knows, with nothing pending.
