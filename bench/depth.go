@@ -24,7 +24,7 @@ func (tr *trial) sample(ctx context.Context, d time.Duration) error {
 			return nil
 		}
 		at := time.Since(began)
-		pending, err := tr.rdb.LLen(ctx, "{bench}:pending").Result()
+		stored, err := tr.engine.Stats(ctx)
 		if err != nil {
 			continue // at the end, or the next one will tell
 		}
@@ -42,7 +42,7 @@ func (tr *trial) sample(ctx context.Context, d time.Duration) error {
 		x := at.Seconds()
 		tr.o.Series = append(tr.o.Series,
 			point{Name: "front", X: x, Y: float64(tr.w.q.Front().Length)},
-			point{Name: "backlog", X: x, Y: float64(pending)},
+			point{Name: "backlog", X: x, Y: float64(stored.Pending)},
 			point{Name: "resident MB", X: x, Y: resident / 1e6})
 	}
 }

@@ -151,7 +151,7 @@ func (r *results) conditions() string {
 		fmt.Fprintf(&b, "- %s: %s, weir %s, Go %s, Redis %s, on %s. %s.\n",
 			strings.Join(g.names, ", "), g.on.date, g.on.commit, g.on.golang, g.on.redis, g.on.machine, g.on.versions)
 	}
-	b.WriteString("\n")
+	fmt.Fprintf(&b, "\n- **Redis**: %s.\n", serverConfig)
 	for _, i := range implementations() {
 		fmt.Fprintf(&b, "- **%s**: %s.\n", i.name, i.config)
 	}

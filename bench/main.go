@@ -57,7 +57,7 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.profiles, "profiles", "", "write profiles of the first round of each side into this folder")
 	f.StringVar(&o.dir, "dir", "", "where servers keep their files; fsync must mean something there (default: for temporary files)")
 	f.IntVar(&o.rounds, "rounds", 5, "at most that many rounds")
-	f.DurationVar(&o.length, "length", 2*time.Second, "how long a measurement should take, where that can be chosen")
+	f.DurationVar(&o.length, "length", 1500*time.Millisecond, "how long a measurement should take, where that can be chosen")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -195,7 +195,7 @@ func configuration(out io.Writer) error {
 	for _, v := range versions() {
 		b.WriteString("  " + v + "\n")
 	}
-	b.WriteString("set up as\n")
+	b.WriteString("set up as\n  Redis: " + serverConfig + "\n")
 	for _, i := range implementations() {
 		fmt.Fprintf(&b, "  %s: %s\n", i.name, i.config)
 	}

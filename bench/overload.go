@@ -17,6 +17,7 @@ import (
 	"github.com/google/pprof/profile"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/policy"
 )
 
@@ -56,6 +57,7 @@ func overloadSides(d time.Duration) (sides []side) {
 // trial is one policy under overload.
 type trial struct {
 	w       *weirQueue
+	engine  durable.Engine
 	rdb     *redis.Client
 	policy  policy.Policy
 	blocks  bool
@@ -73,7 +75,7 @@ func overload(ctx context.Context, t *task) (*outcome, error) {
 		return nil, err
 	}
 	defer tr.rdb.Close() //nolint:errcheck // nothing of it is kept
-	quiet := min(t.Load.For/12, 5*time.Second)
+	quiet := min(t.Load.For/12, 3*time.Second)
 	if _, err := tr.capacity(ctx, quiet); err != nil { // until it is full
 		return nil, err
 	}
@@ -121,11 +123,12 @@ func newTrial(ctx context.Context, t *task) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := newWeir(e.on(store, "bench", overloadBacklog))
+	queue := e.on(store, "bench", overloadBacklog)
+	w, err := newWeir(queue)
 	if err != nil {
 		return nil, err
 	}
-	tr := &trial{w: w, rdb: redis.NewClient(&redis.Options{Addr: t.Addr, PoolSize: 1}), o: &outcome{}, payload: randomPayload(t.Load.Payload)}
+	tr := &trial{w: w, engine: queue, rdb: redis.NewClient(&redis.Options{Addr: t.Addr, PoolSize: 1}), o: &outcome{}, payload: randomPayload(t.Load.Payload)}
 	for _, p := range policies {
 		if p.name == t.Load.Policy {
 			tr.policy, tr.blocks = p.policy, p.blocks
@@ -199,9 +202,12 @@ func (tr *trial) offer(ctx context.Context, rate float64, d time.Duration, keep 
 	defer runtime.UnlockOSThread()
 	wake := newPacemaker()
 	s := tr.begin()
-	for at := s.began; at.Before(s.began.Add(d)) && ctx.Err() == nil; at = at.Add(overloadTick) {
+	// If this thread cannot make that many calls it makes what it can; the figure "offered" tells.
+	most := int64(rate*overloadTick.Seconds()*10) + 1
+	for at := s.began; time.Since(s.began) < d && ctx.Err() == nil; at = at.Add(overloadTick) {
 		wake.until(at)
-		for due := int64(time.Since(s.began).Seconds() * rate); s.called < due; s.called++ {
+		due := min(int64(time.Since(s.began).Seconds()*rate), s.called+most)
+		for ; s.called < due; s.called++ {
 			if tr.blocks {
 				tr.calls.Go(func() { tr.call(ctx) })
 			} else {

@@ -79,7 +79,7 @@ func (r *results) bars() string {
 			high = max(high, r.rows[w.name].of(n, w.metric).high)
 		}
 	}
-	const bar, left = 14.0, 300.0
+	const bar, left = 14.0, 330.0
 	d := &drawing{width: plotWidth}
 	d.legend(left, 20, names)
 	x := linear(high, left, plotWidth-80, nil)
@@ -119,16 +119,16 @@ func (r *results) latencies() string {
 	}
 	names := sideNames(measured)
 	d := &drawing{width: plotWidth}
-	d.legend(60, 20, names)
+	d.legend(80, 20, names)
 	const height = 220.0
 	at := 60.0
 	// The share that waits longer, on a logarithmic axis: half, a tenth, a hundredth …
-	x := &axis{low: 1, high: 2000, from: 60, to: plotWidth - 30, log: true, ticks: []float64{1, 2, 10, 100, 1000}, tickLabels: func(v float64) string {
+	x := &axis{low: 1, high: 2000, from: 80, to: plotWidth - 30, log: true, ticks: []float64{1, 2, 10, 100, 1000}, tickLabels: func(v float64) string {
 		return fmt.Sprintf("p%g", math.Round((100-100/v)*10)/10)
 	}}
 	for _, w := range measured {
 		y := decades(slices.Min(all), slices.Max(all), at+height, at, func(v float64) string { return fmt.Sprintf("%g ms", v) })
-		d.text(60, at-10, "start", black, w.title+", from the intended time of sending to the call of the handler")
+		d.text(80, at-10, "start", black, w.title+", from the intended time of sending to the call of the handler")
 		d.frame(x, y)
 		for i, n := range names {
 			var points []xy

@@ -134,7 +134,7 @@ func rows(long bool) []*row {
 			sides: everyPeer(waiting(1)), rounds: 3, do: endToEnd,
 		},
 		{
-			name: "enqueued-256-always", title: "the same, 256 producers, appendfsync always", family: "throughput", metric: rate, redis: always,
+			name: "enqueued-256-always", title: "waits for enqueued, 256 producers, appendfsync always", family: "throughput", metric: rate, redis: always,
 			sides: everyPeer(waiting(256)), rounds: 3, do: endToEnd,
 		},
 		{

@@ -49,6 +49,9 @@ func (r *runner) row(ctx context.Context, w *row) (*measured, error) {
 	if w.rounds > 0 {
 		rounds = min(rounds, w.rounds)
 	}
+	if r.quick && w.family == "latency" {
+		rounds = min(rounds, 2) // they take as long as they take
+	}
 	sides := r.sides(w)
 	jobs, err := r.warm(ctx, w, sides)
 	if err != nil {
@@ -66,7 +69,7 @@ func (r *runner) row(ctx context.Context, w *row) (*measured, error) {
 			r.say("%s %s %d/%d %s: %s %s\n", r.stage(), w.name, round+1, rounds, s.name, number(o.Metrics[w.metric]), w.metric)
 			m.add(s.name, o)
 			if !w.fixed {
-				jobs[i] = r.enough(s, o)
+				jobs[i] = r.enough(w, s, o)
 			}
 		}
 	}
@@ -119,8 +122,8 @@ func (r *runner) warm(ctx context.Context, w *row, sides []side) ([]int, error) 
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s, warming up: %w", w.name, s.name, err)
 			}
-			s.load.Jobs = r.enough(s, o)
-			if o.Seconds > r.length.Seconds()/4 {
+			s.load.Jobs = r.enough(w, s, o)
+			if o.Seconds > r.lengthOf(w).Seconds()/4 {
 				break
 			}
 		}
@@ -129,10 +132,18 @@ func (r *runner) warm(ctx context.Context, w *row, sides []side) ([]int, error) 
 	return jobs, nil
 }
 
+// lengthOf is shorter where nothing but this process takes part: it varies less.
+func (r *runner) lengthOf(w *row) time.Duration {
+	if w.redis == nil {
+		return r.length / 4
+	}
+	return r.length
+}
+
 // enough is how many jobs take as long as a measurement should, at the rate of the last one.
-func (r *runner) enough(s *side, o *outcome) int {
+func (r *runner) enough(w *row, s *side, o *outcome) int {
 	const most, mostBytes = 5_000_000, 1 << 29
-	n := int(float64(o.Jobs) / o.Seconds * r.length.Seconds())
+	n := int(float64(o.Jobs) / o.Seconds * r.lengthOf(w).Seconds())
 	n = min(n, most, o.Jobs*20)
 	if s.load.Payload > 0 {
 		n = min(n, mostBytes/s.load.Payload)
@@ -154,6 +165,10 @@ func (r *runner) once(ctx context.Context, w *row, s *side, round int) (*outcome
 	}
 	return measure(ctx, t)
 }
+
+// serverConfig says what servers are like.
+const serverConfig = "started for each row, on loopback TCP, nothing on disk unless the row says appendfsync, and the log is not rewritten meanwhile; " +
+	"emptied before each measurement"
 
 func (r *runner) startServer(args []string) error {
 	dir, err := os.MkdirTemp(r.dir, "bench")
