@@ -269,3 +269,42 @@ func TestSnapshotTimes(t *testing.T) {
 		want("a long idle time and an old sojourn do not count", 5*ms, 5*ms, 5*ms)
 	})
 }
+
+// Nobody looks at sojourns but a Func, and accepts do not read the clock for nobody.
+func TestSojournsCountFromTheFirstFuncOn(t *testing.T) {
+	t.Parallel()
+	var got policy.Snapshot
+	look := policy.Func(func(s policy.Snapshot) policy.Policy {
+		got = s
+		return policy.Reject()
+	})
+	for _, c := range []struct {
+		name    string
+		initial policy.Policy
+		unseen  time.Duration // of the hour before the first call with it
+	}{
+		{"that a call has", policy.Reject(), 0},
+		{"that is the default", look, time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) { //nolint:paralleltest // both write got
+			synctest.Test(t, func(t *testing.T) {
+				p := newPool(t, &local.PoolOptions{Workers: 1, Capacity: 2, Policy: c.initial})
+				g := occupy(t, p)
+				mustSubmit(t, p, noTask)
+				time.Sleep(time.Hour)
+				seen := func(want time.Duration) {
+					t.Helper()
+					if _, err := p.Submit(t.Context(), noTask, look); got.HeadSojourn != want || got.MinSojourn != want {
+						t.Errorf("%+v, want %v; %v", got, want, err)
+					}
+				}
+				seen(c.unseen)
+				time.Sleep(time.Second)
+				seen(c.unseen + time.Second)
+				close(g.let)
+				synctest.Wait()
+				seen(c.unseen + time.Second)
+			})
+		})
+	}
+}

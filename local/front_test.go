@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -362,30 +361,36 @@ func TestTake(t *testing.T) {
 	})
 	t.Run("a job and the context's end in the same instant: one of them holds", func(t *testing.T) {
 		t.Parallel()
-		f := newFront(t, &local.FrontOptions[int]{Capacity: 1})
-		handed := 0
-		for i := range 3000 {
-			ctx, cancel := context.WithCancel(t.Context())
-			var slots []local.Slot[int]
-			var err error
-			var wg sync.WaitGroup
-			wg.Go(func() { slots, err = f.Take(ctx, nil, 1, 0) })
-			wg.Go(cancel)
-			wg.Go(func() { mustAdmit(t, f, 1, i) })
-			wg.Wait()
-			if (err == nil) != (len(slots) == 1) {
-				t.Fatalf("took %v, %v", slots, err)
+		synctest.Test(t, func(t *testing.T) {
+			f, taken := newFront(t, &local.FrontOptions[int]{Capacity: 1}), 0
+			for i := range 200 {
+				ctx, cancel := context.WithCancel(t.Context())
+				var slots []local.Slot[int]
+				var err error
+				go func() { slots, err = f.Take(ctx, nil, 1, 0) }()
+				synctest.Wait()
+				if i%2 == 0 {
+					mustAdmit(t, f, 1, i)
+					cancel()
+				} else {
+					cancel()
+					mustAdmit(t, f, 1, i)
+				}
+				synctest.Wait()
+				if (err == nil) != (len(slots) == 1) {
+					t.Fatalf("took %v, %v", slots, err)
+				}
+				taken += len(slots)
+				slots = append(slots, f.Drain()...)
+				if len(slots) != 1 || slots[0].Job != i {
+					t.Fatalf("job %d: %v", i, slots)
+				}
+				f.Release(slots...)
 			}
-			handed += len(slots)
-			slots = append(slots, f.Drain()...)
-			if len(slots) != 1 || slots[0].Job != i {
-				t.Fatalf("job %d: %v", i, slots)
+			if s := balanced(t, f); s.Released != 200 {
+				t.Errorf("%+v, %d taken", s, taken)
 			}
-			f.Release(slots...)
-		}
-		if s := balanced(t, f); s.Released != 3000 {
-			t.Errorf("%+v, %d taken", s, handed)
-		}
+		})
 	})
 	t.Run("what was handed over is not evicted, and comes before what it left behind", func(t *testing.T) {
 		t.Parallel()
