@@ -142,7 +142,6 @@ func (m *meter) startProfile() error {
 	if m.profile == "" {
 		return nil
 	}
-	runtime.MemProfileRate = 4096 // fine enough for a second
 	if err := os.MkdirAll(filepath.Dir(m.profile), 0o750); err != nil {
 		return err
 	}
