@@ -99,8 +99,7 @@ for _, i in ipairs(accepted) do
   local job_id, job_kind, payload, headers, delay, attempts, timeout, retention = unpack(ARGV, at + 1, at + words)
   local place = id .. ':' .. n .. ':' .. i
   if delay == '0' then
-    local entry = redis.call('XADD', stream, '*', 'id', job_id, 'kind', job_kind, 'payload', payload, 'headers', headers,
-      'max_attempts', attempts, 'timeout_ms', timeout, 'retention_ms', retention, 'append', place)
+    local entry = add_entry(stream, job_id, job_kind, payload, place, headers, attempts, timeout, retention)
     if stale[i] then redis.call('DEL', stale[i]) end
     redis.call('HSET', job_prefix .. job_id, 'append', place, 'entry', entry)
   else

@@ -10,7 +10,7 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       group        the consumer group
       then what the script's own header says
 Gives T_rec, max_id, now and now_text (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks,
-paused(), count(), and what is known of the stream and its groups.
+paused(), count(), add_entry(), and what is known of the stream and its groups.
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
@@ -88,6 +88,23 @@ end
 -- count adds to the accounting. A counter that somebody has spoilt stays as it is.
 local function count(name, by)
   if by > 0 then redis.pcall('HINCRBY', accounts, name, by) end
+end
+
+-- add_entry adds an entry of ours. What most jobs leave empty is not there then; more fields and values may follow.
+local function add_entry(key, job_id, kind, payload, place, headers, attempts, timeout, retention, ...)
+  local words = {'XADD', key, '*', 'id', job_id, 'kind', kind or '', 'payload', payload or '', 'append', place or ''}
+  local function add(name, value)
+    if value and value ~= '' and value ~= '0' then
+      words[#words + 1] = name
+      words[#words + 1] = value
+    end
+  end
+  add('headers', headers)
+  add('max_attempts', attempts)
+  add('timeout_ms', timeout)
+  add('retention_ms', retention)
+  for _, word in ipairs({...}) do words[#words + 1] = word end
+  return redis.call(unpack(words))
 end
 
 -- suffix is what the keys and fields of a group end with.

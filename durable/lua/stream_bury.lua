@@ -12,9 +12,8 @@ local trim_step = 250 -- letters that one script trims
 local function bury(job_id, entry, reason, ...)
   local b = entry_of(entry)
   if not b then return false end
-  local letter = redis.call('XADD', dead, '*', 'id', job_id, 'kind', b.kind or '', 'payload', b.payload or '',
-    'headers', b.headers or '', 'max_attempts', b.max_attempts or 0, 'timeout_ms', b.timeout_ms or 0,
-    'retention_ms', b.retention_ms or 0, 'append', b.append or '', 'entry', entry, 'reason', reason)
+  local letter = add_entry(dead, job_id, b.kind, b.payload, b.append, b.headers, b.max_attempts, b.timeout_ms, b.retention_ms,
+    'entry', entry, 'reason', reason)
   redis.call('HSET', job_prefix .. job_id, F.status, 'dead', F.claim_token, '', F.reason, reason, F.buried, letter, ...)
   count('dead', 1)
   return true

@@ -42,7 +42,7 @@ last = whole(last) or 0
 if number < last then return {'OLD'} end
 
 local token = id .. ':' .. n
-local reply = {}
+local reply = {'', '', '', 0, 0, 0, 0} -- the head, and then the jobs
 local dropped, spoilt = 0, 0
 local seen, woken_at = '', ''
 
@@ -55,9 +55,9 @@ local function answer(status)
       if next_due < 0 or due < next_due then next_due = due end
     end
   end
-  local head = {status, seen, woken_at, next_due, dropped, spoilt, gap('claim', last, number)}
-  for i, value in ipairs(reply) do head[i + 7] = value end
-  return head
+  reply[1], reply[2], reply[3], reply[4] = status, seen, woken_at, next_due
+  reply[5], reply[6], reply[7] = dropped, spoilt, gap('claim', last, number)
+  return reply
 end
 
 local record_fields = {'append', 'entry', 'delayed', F.redriven, F.status, F.claim_token, F.attempts, F.crashes,
@@ -93,7 +93,7 @@ if number == last then
     end
     if #entries < step then break end
   end
-  return answer(#reply > 0 and 'J' or 'M')
+  return answer(#reply > 7 and 'J' or 'M')
 end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
@@ -138,8 +138,7 @@ for _, job_id in ipairs(due) do
   elseif not f[1] then
     dropped = dropped + 1
   else
-    local entry = redis.call('XADD', stream, '*', 'id', job_id, 'kind', f[3] or '', 'payload', f[4] or '', 'headers', f[5] or '',
-      'max_attempts', f[6] or 0, 'timeout_ms', f[7] or 0, 'retention_ms', f[8] or 0, 'append', f[2] or '')
+    local entry = add_entry(stream, job_id, f[3], f[4], f[2], f[5], f[6], f[7], f[8])
     redis.call('HDEL', job, 'delayed', 'kind', 'payload', 'headers', 'max_attempts', 'timeout_ms', 'retention_ms')
     redis.call('HSET', job, 'entry', entry)
   end
@@ -181,6 +180,21 @@ end
 local function consider(entry, v)
   looks = looks - 1
   local b = body(v)
+  if b.plain then -- most jobs are as they were appended: nothing else is asked of these
+    local flat = redis.pcall('HGETALL', job_prefix .. b.id)
+    if #flat == 4 and flat[4] == entry and flat[2] == b.append and not met[b.id] then
+      bytes = bytes + #b.payload
+      if taken > 0 and bytes > max_bytes then
+        full = true
+        return nil
+      end
+      met[b.id] = entry
+      taken = taken + 1
+      fence = math.max(fence + 1, now)
+      give(b.id, b, 0, 0, 1, fence)
+      return {job_prefix .. b.id, entry, 1, fence, false, 0}
+    end
+  end
   if b.for_group and b.for_group ~= group then
     over[#over + 1] = entry
     return nil
@@ -248,14 +262,13 @@ end
 -- stamp makes claims of entries that are pending for this consumer.
 local function stamp(batch)
   if #batch == 0 then return end
-  redis.call('HSET', counters, 'fence', fence)
+  redis.call('HSET', counters, 'fence', string.format('%d', fence))
   for _, c in ipairs(batch) do
     local job, entry, deliveries, fencing, unnoted, retention = unpack(c)
-    local words = {'HSET', job, F.status, 'processing', F.claim_token, token, F.claimed_at_ms, now,
-      F.deliveries, deliveries, F.fence, fencing}
-    if unnoted then words[#words + 1] = 'entry' words[#words + 1] = entry end
-    if retention > 0 then words[#words + 1] = F.retention_ms words[#words + 1] = retention end
-    redis.call(unpack(words))
+    redis.call('HSET', job, F.status, 'processing', F.claim_token, token, F.claimed_at_ms, now_text,
+      F.deliveries, string.format('%d', deliveries), F.fence, string.format('%d', fencing))
+    if unnoted then redis.call('HSET', job, 'entry', entry) end
+    if retention > 0 then redis.call('HSET', job, F.retention_ms, retention) end
   end
 end
 

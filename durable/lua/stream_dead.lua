@@ -35,9 +35,8 @@ local function act(job_id, letter)
     forget({job_id})
   else
     local b = letter_of(dead, letter)
-    local entry = redis.call('XADD', stream, '*', 'id', job_id, 'kind', b.kind or '', 'payload', b.payload or '', 'headers', b.headers or '',
-      'max_attempts', b.max_attempts or 0, 'timeout_ms', b.timeout_ms or 0, 'retention_ms', b.retention_ms or 0,
-      'append', b.append or '', 'for_group', group)
+    local entry = add_entry(stream, job_id, b.kind, b.payload, b.append, b.headers, b.max_attempts, b.timeout_ms, b.retention_ms,
+      'for_group', group)
     redis.call('HSET', job, F.redriven, entry, F.status, 'pending', F.attempts, 0, F.crashes, 0, F.claim_token, '')
     redis.call('HDEL', job, F.buried)
     room = room - 1

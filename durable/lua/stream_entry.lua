@@ -15,11 +15,10 @@ local function ensure_group()
   all_groups, group_count = read_groups()
 end
 
--- body reads the fields of an entry. Ours have them in a known order.
+-- body reads the fields of an entry. Most of ours have four, in a known order.
 local function body(v)
-  if #v == 16 and v[1] == 'id' and v[15] == 'append' then
-    return {id = v[2], kind = v[4], payload = v[6], headers = v[8], max_attempts = v[10], timeout_ms = v[12],
-      retention_ms = v[14], append = v[16]}
+  if #v == 8 and v[1] == 'id' and v[7] == 'append' and v[3] == 'kind' then
+    return {id = v[2], kind = v[4], payload = v[6], append = v[8], plain = true}
   end
   local b = {}
   for i = 1, #v, 2 do

@@ -54,18 +54,21 @@ end
 
 local function settle(job_id, token, verdict, delay, max_attempts, reason)
   local job = job_prefix .. job_id
-  local f = redis.pcall('HMGET', job, F.claim_token, F.retention_ms, F.status, F.completed_by, F.redriven, 'entry')
-  local holds = f[1]
-  -- What a script that stopped half-way has recorded as completed is completed by this one.
-  local again = verdict == 'D' and f[3] == 'completed' and f[4] == token
-  if again then holds = token end
+  local f = redis.pcall('HMGET', job, F.claim_token, 'entry', F.retention_ms, F.redriven)
+  local holds, again = f[1], false
   if ended[job_id] or f.err or (not holds and redis.call('EXISTS', job) == 0) then return 'G' end
+  if holds ~= token and verdict == 'D' then
+    -- What a script that stopped half-way has recorded as completed is completed by this one.
+    local was = redis.call('HMGET', job, F.status, F.completed_by)
+    again = was[1] == 'completed' and was[2] == token
+    if again then holds = token end
+  end
   if token == '' or holds ~= token then return 'S' end
 
-  local entry = f[5] or f[6]
+  local entry = f[4] or f[2]
   local code = 'O'
   if verdict == 'D' then
-    local retention = whole(f[2]) or 0
+    local retention = whole(f[3]) or 0
     if retention > 0 then
       if not again then retain(job_id, entry, token, retention) end
       retained = retained + 1
