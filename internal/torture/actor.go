@@ -85,6 +85,7 @@ func (a *actor) perform() error {
 			a.obey(strings.TrimSpace(line))
 		}
 	}()
+	go watchStalls(context.Background(), a.book) // to the end of the process
 	warmUp()
 	before := measure()
 	heap := watchHeap(ctx)

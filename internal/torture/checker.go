@@ -39,7 +39,11 @@ func (l *lab) check(rdb redis.UniversalClient, x expectation) *history {
 		l.checkCounters(h, p, x)
 	}
 	if n := h.count["lease lost"]; x.steady {
-		l.require(n == 0, "%d leases were lost, though nobody was frozen or cut off", n)
+		bad := h.inexcusable()
+		l.require(bad == 0, "%d leases were lost, though nobody was frozen, cut off or without a processor", bad)
+		if n > 0 {
+			l.figure("leases_lost_to_the_machine", n-bad)
+		}
 	} else if n > 0 {
 		l.figure("leases_lost", n)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"syscall"
 	"time"
 )
@@ -59,13 +60,19 @@ func shutDown(l *lab) {
 			_ = c.Signal(syscall.SIGTERM)
 		}
 	}
+	var last *child
 	for _, c := range append(crew, long) {
-		limit := c.role.Grace + 2*time.Second + grace
 		if c.role.Name == "handler" {
-			limit += 5 * time.Second // until it gets the job that says so
+			last = c
+			continue
 		}
-		c.wait(max(0, limit-time.Since(began)))
+		c.wait(max(0, c.role.Grace+2*time.Second+grace-time.Since(began)))
 	}
+	// It has to work through what was there before the job that says so.
+	l.require(l.within(time.Minute, func() bool {
+		return slices.ContainsFunc(l.notes("handler", noteStart), func(e entry) bool { return e.S == "shutter" })
+	}), "the job that shuts down is not run")
+	last.wait(last.role.Grace + 2*time.Second + grace)
 	heal()
 	l.spawn(role{Name: "last", Addr: server.Addr(), Workers: 32, Kinds: []string{drill, "long", "shutter"}, SweepEvery: 500 * time.Millisecond})
 	l.drained(rdb, l.name, 40*time.Second)
@@ -99,7 +106,9 @@ func shutDown(l *lab) {
 	l.figure("doubtful", len(doubtful))
 	l.figure("released", h.count["released"])
 	l.require(h.count["released"] > 0, "no running job was released")
-	l.require(len(l.notes("grace-6s", "lease lost")) == 0, "a lease was lost while handlers had their grace")
+	for _, at := range h.fate("grace-6s").lost {
+		l.require(h.stalled("grace-6s", at) >= stallExcuses, "a lease was lost while handlers had their grace")
+	}
 	for id, j := range h.jobs {
 		if len(j.runs) > 0 && j.runs[0].A == "grace-6s" {
 			l.require(len(j.runs) == 1, "%s was not let finish within the grace", id)

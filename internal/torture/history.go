@@ -38,6 +38,7 @@ type fate struct {
 	killed []int64
 	frozen []int64
 	lost   []int64 // its lease
+	stalls []entry
 	leaks  []string
 }
 
@@ -62,6 +63,9 @@ func (l *lab) readHistory() *history {
 		case "lease lost":
 			f := h.fate(e.A)
 			f.lost = append(f.lost, e.T)
+		case noteStall:
+			f := h.fate(e.A)
+			f.stalls = append(f.stalls, e)
 		case "leak":
 			f := h.fate(e.A)
 			f.leaks = append(f.leaks, e.S)

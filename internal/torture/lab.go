@@ -44,6 +44,10 @@ func newLab(ctx context.Context, name, dir string, s settings, errs io.Writer) *
 		panic(err) // the directory was made a moment ago
 	}
 	l.book = book
+	watched, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { watchStalls(watched, book) })
+	l.later(func() { stop(); watching.Wait() })
 	return l
 }
 

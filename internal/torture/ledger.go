@@ -46,6 +46,7 @@ const (
 	noteFreeze   = "freeze"
 	noteThaw     = "thaw"
 	noteLossy    = "lossy" // Redis lost what it was told from now on
+	noteStall    = "stall" // the process got no processor for N ms
 )
 
 // conductor is the actor that makes the faults.
