@@ -176,7 +176,9 @@ func TestPlotsAreXML(t *testing.T) {
 	if len(plots) != 4 {
 		t.Fatalf("%d plots", len(plots))
 	}
-	for _, p := range plots {
+	d := &drawing{}
+	d.text(0, 0, "start", black, "a < b & c")
+	for _, p := range append(plots, plot{file: "text", svg: d.svg()}) {
 		d := xml.NewDecoder(strings.NewReader(p.svg))
 		for {
 			_, err := d.Token()
