@@ -1,6 +1,6 @@
 // Package durable keeps jobs where they outlive the process: the contract of an engine
-// (Engine), the list engine on Redis (NewRedis, Redis.List), and Memory for tests and for work
-// that may be lost.
+// (Engine), the list and the stream engine on Redis (NewRedis, Redis.List, Redis.Stream), and Memory
+// for tests and for work that may be lost.
 //
 // # Keys of a list queue
 //
@@ -35,12 +35,34 @@
 // A completed job is deleted, unless its retention_ms asks for its record to be kept: its hash then stays for
 // so long, without the payload, and the ID is taken meanwhile.
 //
+// # Keys of a stream queue
+//
+// What belongs to one group ends with @<group>, but for the group weir:
+//
+//	stream                stream; entries: id kind payload append, and where they are not empty headers
+//	                              max_attempts timeout_ms retention_ms; for_group of a redriven one
+//	job:<id>              hash    append entry; of each group status claim_token claimed_at_ms attempts crashes
+//	                              deliveries fence reason redriven buried; of a delayed one all its fields
+//	scheduled             zset    ID → when it is added to the stream, in ms
+//	returned              zset    entries that came back, by their place; claimed first
+//	retries               zset    entry → when it is due, in ms
+//	dead, corrupt         stream  copies of entries, with entry and reason; bounded
+//	wake                  stream  one marker, to end the waits of others
+//	accounts              hash    the accounting that Stats shows
+//	completed, consumers, sender:<identity>, counters, meta as above; meta has engine besides
+//
+// Consumers of the group are the identities, and "-", for which is pending what nobody holds. So
+//
+//	XADD {mail}:stream * payload '…' kind welcome
+//
+// adds a job that is processed like any other, under the ID of its entry.
+//
 // # Engines
 //
 // All engines keep the contract of Engine; durabletest.Run checks it on each. What not all of them can do is a
 // flag of Capabilities, and a row here:
 //
-//	                 | List               | Memory             | Streams
+//	                 | List               | Memory             | Stream
 //	order            | FIFO               | FIFO               | FIFO
 //	what is released | comes first        | comes first        | comes first
 //	delay            | sorted set         | yes                | sorted set
@@ -50,12 +72,15 @@
 //	recovery         | leases             | leases             | leases, and XAUTOCLAIM
 //	bounds           | backlog, dead,     | backlog, dead,     | backlog, dead,
 //	                 | corrupt, completed | completed          | corrupt, completed
-//	keys per job     | hash, list entry   | none               | hash, stream entry
+//	commands per job | 6 and the batch's  | none               | 5 and the batch's (3)
+//	bytes per job    | about 480 (4)      | its own            | about 330 (4)
+//	who waits        | one is woken       | one is woken       | all are woken
 //	survives         | what Redis does    | nothing            | what Redis does
 //	minimum version  | Redis 6.2          | none               | Redis 7.0
 //
 // (1) A list and a stream have one order, and it is that of arrival. (2) A list's entry is taken by one
-// consumer, and then it is not there for others.
+// consumer, and then it is not there for others. (3) They are dearer: about 1.7 times the server's time of a list.
+// (4) Waiting, with 100 bytes of payload, on Redis 7.0.15.
 //
 // # Scripts
 //
@@ -69,7 +94,7 @@
 //
 // # Goroutines
 //
-// A Redis and a List start none that outlast a call, but for the one of an Await that was given
-// up: it ends with its BLMOVE, within a second or so, and List.Close waits for it. Those of
+// A Redis, a List and a Stream start none that outlast a call, but for the one of an Await that was given
+// up: it ends with its BLMOVE or XREAD, within a second or so, and Close waits for it. Those of
 // go-redis that still dial when a client is closed are cancelled. Memory starts none.
 package durable

@@ -34,3 +34,28 @@ func ExampleNewRedis() {
 	}
 	fmt.Println("usable:", err == nil, err) // a *durable.CheckError says all that is wrong at once
 }
+
+// Two groups on one stream: each does every job, and an entry goes when both have done it. What any
+// client adds with XADD is a job like any other. A stream is what bridge.Open takes, as a list is.
+func ExampleRedis_Stream() {
+	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	defer func() { _ = rdb.Close() }()
+	store, err := durable.NewRedis(rdb, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mail := store.Stream("orders", &durable.StreamOptions{Group: "mail", MaxBacklog: 50_000})
+	defer func() { _ = mail.Close() }()
+	audit := store.Stream("orders", &durable.StreamOptions{Group: "audit", MaxBacklog: 50_000})
+	defer func() { _ = audit.Close() }()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	rdb.XAdd(ctx, &redis.XAddArgs{Stream: "{orders}:stream", Values: []string{"payload", "order 42", "kind", "placed"}})
+	groups, err := mail.Groups(ctx)
+	for _, g := range groups {
+		fmt.Println(g.Name, "has", g.Pending, "in hand;", g.Lag, "to come, where", durable.Unknown, "is unknown")
+	}
+	fmt.Println(err)
+}
