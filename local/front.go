@@ -337,9 +337,10 @@ func (f *Front[T]) displaceAndUnlock(job T, size int64, now time.Duration) (bool
 	}
 	room, roomBytes := make([]Slot[T], 0, 1), int64(0)
 	for len(room) < slots || roomBytes < bytes {
-		s := f.pop()
-		room = append(room, s)
-		roomBytes += s.size
+		first := f.queue.first()
+		room = append(room, *first)
+		roomBytes += first.size
+		f.drop()
 	}
 	f.depart(room)
 	f.letGo(roomBytes)

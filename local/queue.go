@@ -28,12 +28,9 @@ func (q *queue[T]) grow() {
 // first is the oldest one, of at least one.
 func (q *queue[T]) first() *Slot[T] { return &q.ring[q.head] }
 
-// pop removes the oldest one, of at least one.
-func (q *queue[T]) pop() Slot[T] {
-	first := &q.ring[q.head]
-	s := *first
-	*first = Slot[T]{} // keep nothing alive
+// drop removes the oldest one, of at least one.
+func (q *queue[T]) drop() {
+	q.ring[q.head] = Slot[T]{} // keep nothing alive
 	q.head = (q.head + 1) & (len(q.ring) - 1)
 	q.n--
-	return s
 }

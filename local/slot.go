@@ -71,12 +71,13 @@ func (f *Front[T]) gather(buf []Slot[T], taken, limit int, maxBytes int64) []Slo
 		maxBytes -= buf[len(buf)-1].size
 	}
 	for ; taken < limit && f.queue.n > 0; taken++ {
-		if size := f.queue.first().size; taken == 0 || size <= maxBytes {
-			maxBytes -= size
-		} else {
+		first := f.queue.first()
+		if taken > 0 && first.size > maxBytes {
 			break
 		}
-		buf = append(buf, f.pop())
+		maxBytes -= first.size
+		buf = append(buf, *first)
+		f.drop()
 	}
 	if taken > 0 {
 		// The last one came last, and has waited least.
@@ -85,11 +86,10 @@ func (f *Front[T]) gather(buf []Slot[T], taken, limit int, maxBytes int64) []Slo
 	return buf
 }
 
-// pop takes the oldest job, of at least one. mu is held.
-func (f *Front[T]) pop() Slot[T] {
-	s := f.queue.pop()
-	f.queuedBytes -= s.size
-	return s
+// drop removes the first of queue, which somebody has taken. mu is held.
+func (f *Front[T]) drop() {
+	f.queuedBytes -= f.queue.first().size
+	f.queue.drop()
 }
 
 // Release gives slots back, because their jobs are durable or have ended: to those who

@@ -146,7 +146,8 @@ func (w *worker) turn() bool {
 			c.serving--
 		case f.queue.n > 0:
 			found = true
-			w.slot = f.pop()
+			w.slot = *f.queue.first()
+			f.drop()
 			f.sojourned(now, w.slot.admitted)
 		default:
 			w.next, c.idle = c.idle, w
