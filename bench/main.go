@@ -3,6 +3,7 @@
 //	go run .                          everything, 25 minutes on two idle cores; results go to results/
 //	go run . -quick                   what has a goal, in small, two minutes; results go nowhere
 //	go run . -run '^(e2e|drain)'      some rows; what results/ has of the others stays
+//	go run . -sides weir -profiles p  ours alone, with profiles of CPU and allocations in p/
 //	go run . -list                    what there is
 //	go run . -docs                    writes the figures of results/ into the documents, and draws the plots
 //	go run . -check                   fails unless the documents and plots are those of results/
@@ -21,6 +22,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -38,7 +41,7 @@ func main() {
 // options is the command line.
 type options struct {
 	list, quick, long, docs, check, child bool
-	run, out, root, profiles, dir         string
+	run, sides, out, root, profiles, dir  string
 	rounds                                int
 	length                                time.Duration
 }
@@ -52,6 +55,7 @@ func parse(args []string) (o options, err error) {
 	f.BoolVar(&o.check, "check", false, "fail unless documents and plots agree with the results")
 	f.BoolVar(&o.child, "child", false, "measure what standard input says; for the program itself")
 	f.StringVar(&o.run, "run", "", "only rows whose name matches this regular expression")
+	f.StringVar(&o.sides, "sides", "", "only sides whose name matches this regular expression; results go nowhere")
 	f.StringVar(&o.out, "out", "", "folder of the results (default: results, with -quick none)")
 	f.StringVar(&o.root, "root", "..", "folder of the documents")
 	f.StringVar(&o.profiles, "profiles", "", "write profiles of the first round of each side into this folder")
@@ -70,7 +74,7 @@ func parse(args []string) (o options, err error) {
 		if !set["length"] {
 			o.length = 400 * time.Millisecond
 		}
-	} else if o.out == "" {
+	} else if o.out == "" && o.sides == "" {
 		o.out = "results"
 	}
 	switch {
@@ -78,6 +82,8 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case o.rounds < 1:
 		return o, fmt.Errorf("-rounds is %d, less than 1", o.rounds)
+	case o.sides != "" && o.out != "":
+		return o, errors.New("-sides with -out: the other sides of a row would be lost")
 	case o.length < 10*time.Millisecond:
 		return o, fmt.Errorf("-length is %v, less than 10ms", o.length)
 	}
@@ -128,7 +134,15 @@ func choose(all []*row, o options) (chosen []*row, err error) {
 	if err != nil {
 		return nil, err
 	}
+	sides, err := regexp.Compile(o.sides)
+	if err != nil {
+		return nil, err
+	}
 	for _, r := range all {
+		r.sides = slices.DeleteFunc(r.sides, func(s side) bool { return !sides.MatchString(s.name) })
+		if len(r.sides) == 0 {
+			continue
+		}
 		if pattern.MatchString(r.name) && (r.quick || !o.quick || o.run != "") {
 			chosen = append(chosen, r)
 		}
@@ -154,6 +168,9 @@ func measureAll(ctx context.Context, chosen []*row, o options) error {
 	if err := configuration(r.out); err != nil {
 		return err
 	}
+	if busy := load1(); busy > 0.2*float64(runtime.NumCPU()) {
+		r.say("The machine is busy (load %g): ranges will be wide, latencies will be those of the others.\n", busy)
+	}
 	var failed error
 	for _, w := range chosen {
 		m, err := r.row(ctx, w)
@@ -173,6 +190,14 @@ func measureAll(ctx context.Context, chosen []*row, o options) error {
 		}
 	}
 	return failed
+}
+
+// load1 is the mean number of runnable processes in the last minute; 0 where that is not known.
+func load1() (load float64) {
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		_, _ = fmt.Sscan(string(text), &load)
+	}
+	return load
 }
 
 // keep puts a row into the results. They are read again each time: somebody may measure other rows.

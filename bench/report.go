@@ -137,7 +137,7 @@ func (v *verdict) aimAt(limit float64) string {
 	if v.metric == "goodput" {
 		return text + " × capacity"
 	}
-	return text + " " + v.metric
+	return text
 }
 
 // result is "met", "missed", or "met, and then".
