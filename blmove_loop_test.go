@@ -65,7 +65,9 @@ for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
   local claimed = tonumber(redis.call('HGET', hash, 'claimed_at_ms') or 0)
   local enqueued = tonumber(redis.call('HGET', hash, 'enqueued_at_ms') or 0)
   local old = claimed > 0 and now - claimed > visibility
-  if claimed == 0 and enqueued > 0 then old = now - enqueued > 2 * visibility end
+  if claimed == 0 and enqueued > 0 then
+    old = now - enqueued > 2 * visibility
+  end
   if old then
     redis.call('LREM', KEYS[1], 1, id)
     redis.call('LPUSH', KEYS[2], id)

@@ -69,7 +69,7 @@ func TestCase34_MovesBetweenKeysFailOnACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	served := map[int64]bool{}
-	t.Run("queues", func(t *testing.T) { //nolint:paralleltest // what follows looks at what these have done
+	t.Run("queues", func(t *testing.T) {
 		for i := 0; len(served) < len(masters); i++ { // one queue on each machine
 			name := fmt.Sprint("queue-", i)
 			slot, err := masters[0].ClusterKeySlot(patient(t), "{"+name+"}:").Result()

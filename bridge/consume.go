@@ -8,11 +8,12 @@ import (
 	"github.com/seed-9dec4fca/weir/durable"
 )
 
-// consume claims jobs into free workers until Run is to stop or the session is lost.
+// consume claims jobs for the crew until Run is to stop or the session is lost.
 //
-// Nothing is asked for that cannot be run at once. When there is nothing, one Await is
+// Nothing is asked for that cannot be run at once or soon. When there is nothing, one Await is
 // parked in the store; whatever ends it, or the due time of a scheduled job, leads to a claim.
 func (s *session) consume() {
+	defer s.r.crew.clear(errStopped)
 	ctx, cancel := context.WithCancel(s.ctx) // ends with the session, or when claiming is to stop
 	defer cancel()
 	defer context.AfterFunc(s.r.stopped, cancel)()
@@ -25,29 +26,23 @@ func (s *session) consume() {
 	parked := parking{s: s, store: s.r.q.storePacer("wait for jobs")}
 	paused := newPacer(s.r.q.log, "claim", 50*time.Millisecond, 500*time.Millisecond)
 	for {
-		workers := s.acquire(ctx)
+		slots := s.room(ctx)
 		if ctx.Err() != nil { // perhaps both at once
-			s.r.release(workers)
 			return
 		}
 		s.r.q.dues.forget()
-		claimed, err := s.claim(ctx, asking, workers)
+		claimed, err := s.claim(ctx, asking, slots)
 		if err != nil {
-			s.r.release(workers)
 			return
 		}
 		s.r.q.tally.lastClaim.Store(time.Now().UnixNano())
 		s.report(claimed)
-		switch held := s.hold(claimed.Jobs); {
+		switch claims, held := s.hold(claimed.Jobs); {
 		case held && ctx.Err() != nil:
-			s.putBack(claimed.Jobs)
+			s.r.putBack(claims, errStopped)
 		case held:
-			for _, c := range claimed.Jobs {
-				s.r.start(s, c)
-			}
-			workers -= len(claimed.Jobs)
+			s.r.crew.run(claims)
 		}
-		s.r.release(workers)
 		s.r.q.noteClaims(claimed.Status == durable.ClaimPaused)
 		switch claimed.Status {
 		case durable.ClaimPaused:
@@ -61,46 +56,30 @@ func (s *session) consume() {
 	}
 }
 
-// acquire waits for an idle worker and takes all there are, up to a batch. It returns 0
-// when ctx ends. A worker is idle when its handler has returned, though the store may not have
-// been told yet: an identity holds at most two claims for each worker, one that runs and
-// one that is being settled, so that a store that refuses to settle piles nothing up here.
-func (s *session) acquire(ctx context.Context) (workers int) {
-	most := 2 * s.r.opts.Workers
-	room := most - s.heldCount()
-	for ; room <= 0; room = most - s.heldCount() {
+// room waits until claims can be run, and tells how many, up to a batch. It returns 0 when ctx ends.
+// A worker is idle when its handler has returned, though the store may not have been told yet: an
+// identity holds at most two claims for each worker, one that runs and one that is being
+// settled, and those that wait for a worker, so that a store that refuses to settle piles nothing up here.
+func (s *session) room(ctx context.Context) int {
+	most := 2*s.r.opts.Workers + aheadMost
+	for {
+		if slots := min(s.r.crew.room(), most-s.heldCount(), maxBatch); slots > 0 {
+			return slots
+		}
 		select {
+		case <-s.r.crew.changed:
 		case <-s.dropped:
 		case <-ctx.Done():
 			return 0
 		}
 	}
-	select {
-	case <-s.r.free:
-	case <-ctx.Done():
-		return 0
-	}
-	for workers = 1; workers < min(room, maxBatch); workers++ {
-		select {
-		case <-s.r.free:
-		default:
-			return workers
-		}
-	}
-	return workers
-}
-
-func (r *run) release(workers int) {
-	for range workers {
-		r.free <- struct{}{}
-	}
 }
 
 // claim asks until it is answered: the same request under the same number. It does not ask
 // again once ctx has ended; asking is what the answer is waited for with.
-func (s *session) claim(ctx, asking context.Context, workers int) (durable.Claimed, error) {
+func (s *session) claim(ctx, asking context.Context, slots int) (durable.Claimed, error) {
 	p := s.r.q.storePacer("claim")
-	request := durable.ClaimRequest{N: s.claims, Slots: workers, MaxBytes: maxBatchBytes, Held: s.heldCount()}
+	request := durable.ClaimRequest{N: s.claims, Slots: slots, MaxBytes: maxBatchBytes, Held: s.heldCount()}
 	for {
 		claimed, err := call(asking, s.r.q, callTimeout, func(ctx context.Context) (durable.Claimed, error) {
 			return s.consumer.Claim(ctx, request)
@@ -128,17 +107,6 @@ func (s *session) claim(ctx, asking context.Context, workers int) (durable.Claim
 			return claimed, err
 		}
 	}
-}
-
-// putBack releases claims that were answered too late to be run, all at once, so that they
-// keep their order.
-func (s *session) putBack(claims []*durable.Claim) {
-	released := make([]*outcome, len(claims))
-	for i, c := range claims {
-		e := &execution{r: s.r, s: s, claim: c, ticket: s.r.q.promise(c.ID)}
-		released[i] = e.outcome(EventReleased, durable.Outcome{Verdict: durable.Release}, errStopped)
-	}
-	s.r.settler.add(released...)
 }
 
 // report tells what else a claim found.

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-9dec4fca/weir/local"
 )
 
-// execution is one delivery in the hands of its handler, on a goroutine of its own.
+// execution is one claim on its way through a worker to the store.
 type execution struct {
 	r      *run
 	s      *session
@@ -19,10 +19,16 @@ type execution struct {
 	how    *handling
 	ticket *local.Promise // nil: not submitted here, or nobody holds it
 	ctx    context.Context
-	// fate is decided once, by the handler's return or by giveUp.
+	raw    Delivery[[]byte]
+	// fate is decided once, by whoever ends the claim: run, the handler's return, or giveUp.
 	fate atomic.Uint32
 	// deaf says whether the handler is counted as one that ignores the end of its context.
 	deaf atomic.Uint32
+
+	// How it ended, on its way to the store; set once, by whoever decided its fate.
+	outcome durable.Outcome
+	event   EventType // what to report when the store has applied it
+	err     error     // the handler's
 }
 
 // Fates of an execution.
@@ -39,77 +45,49 @@ const (
 	gone // it has returned, and is not counted any more
 )
 
-// start runs a claim on the worker whose token the caller took.
-func (r *run) start(s *session, c *durable.Claim) {
-	r.busy.Add(1)
-	go func() {
-		defer func() {
-			r.free <- struct{}{}
-			r.busy.Done()
-		}()
-		r.execute(s, c)
-	}()
-}
-
-func (r *run) execute(s *session, c *durable.Claim) {
-	q := r.q
-	q.mu.Lock()
-	how := q.handlers[c.Kind]
-	q.mu.Unlock()
-	e := &execution{r: r, s: s, claim: c, how: how, ticket: q.promise(c.ID)}
-	if how == nil {
-		e.settle(EventUnhandled, durable.Outcome{Verdict: durable.Snooze, Delay: r.opts.UnknownDelay}, nil)
+// run calls the handler of a claim, on a worker.
+func (e *execution) run() {
+	r, q, c := e.r, e.r.q, e.claim
+	if e.s.ctx.Err() != nil {
+		e.conclude(EventReleased, durable.Outcome{Verdict: durable.Release}, context.Cause(e.s.ctx))
+		return
+	}
+	e.how, e.ticket = q.handling(c.Kind), q.promise(c.ID)
+	if e.how == nil {
+		e.conclude(EventUnhandled, durable.Outcome{Verdict: durable.Snooze, Delay: r.opts.UnknownDelay}, nil)
 		return
 	}
 	headers, err := decodeHeaders(c.Headers)
 	if err != nil {
-		e.settle(EventDead, durable.Outcome{Verdict: durable.Dead}, err)
+		e.conclude(EventDead, durable.Outcome{Verdict: durable.Dead}, err)
 		return
 	}
 
-	limit := how.timeout
+	limit := e.how.timeout
 	if c.Timeout > 0 {
 		limit = c.Timeout
 	}
-	e.ctx = s.ctx
+	e.ctx = e.s.ctx
 	if limit > 0 {
 		var cancel context.CancelFunc
-		e.ctx, cancel = context.WithTimeoutCause(s.ctx, limit, ErrTimeout)
+		e.ctx, cancel = context.WithTimeoutCause(e.s.ctx, limit, ErrTimeout)
 		defer cancel()
 		defer time.AfterFunc(limit+stopWait, func() { e.giveUp(ErrTimeout) }).Stop()
 	}
-	if !r.begins(e) {
-		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, context.Cause(s.ctx))
+	if e.fate.Load() != undecided {
+		e.heard()
 		return
 	}
-	defer r.ends(e)
 	q.count(EventStarted)
 	if e.ticket != nil {
 		e.ticket.MarkStarted()
 	}
 	q.tell(Event{Type: EventStarted, ID: c.ID, Kind: c.Kind, Deliveries: c.Deliveries})
-	e.call(&Delivery[[]byte]{
+	e.raw = Delivery[[]byte]{
 		ID: c.ID, Kind: c.Kind, Value: c.Payload, Headers: headers, Attempt: c.Attempts + 1,
 		MaxAttempts: e.maxAttempts(), Deliveries: c.Deliveries, Fence: c.Fence,
-	})
-}
-
-// begins notes that a handler is about to be called, unless its claim is not to be run any more:
-// after Run has given up what is running, nobody would know of it.
-func (r *run) begins(e *execution) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if e.s.ctx.Err() != nil {
-		return false
 	}
-	r.executions[e] = struct{}{}
-	return true
-}
-
-func (r *run) ends(e *execution) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.executions, e)
+	e.call()
 }
 
 func (e *execution) maxAttempts() int {
@@ -121,7 +99,7 @@ func (e *execution) maxAttempts() int {
 
 // call runs the handler and decides how the claim ends, also when the handler panics or
 // leaves by runtime.Goexit; both end here.
-func (e *execution) call(d *Delivery[[]byte]) {
+func (e *execution) call() {
 	var err error
 	returned := false
 	defer func() {
@@ -130,15 +108,13 @@ func (e *execution) call(d *Delivery[[]byte]) {
 		}
 		e.finish(err)
 	}()
-	err = e.how.run(e.ctx, d)
+	err = e.how.run(e.ctx, &e.raw)
 	returned = true
 }
 
 // finish takes the handler's verdict, unless its claim was given up meanwhile.
 func (e *execution) finish(err error) {
-	if e.deaf.Swap(gone) == ignores {
-		e.r.q.stuck.Add(-1)
-	}
+	e.heard()
 	if !e.fate.CompareAndSwap(undecided, returned) {
 		return
 	}
@@ -195,17 +171,33 @@ func (e *execution) countStuck(cause error) {
 	q.emit(Event{Type: EventStuck, ID: e.claim.ID, Kind: e.claim.Kind, Deliveries: e.claim.Deliveries, Err: cause})
 }
 
-// settle hands the outcome to the settler.
-func (e *execution) settle(event EventType, o durable.Outcome, err error) {
-	e.r.settler.add(e.outcome(event, o, err))
+// heard takes back that the handler is stuck, if it was counted.
+func (e *execution) heard() {
+	if e.deaf.Swap(gone) == ignores {
+		e.r.q.stuck.Add(-1)
+	}
 }
 
-func (e *execution) outcome(event EventType, o durable.Outcome, err error) *outcome {
+// conclude ends a claim whose handler is not called.
+func (e *execution) conclude(event EventType, o durable.Outcome, err error) {
+	e.heard()
+	if e.fate.CompareAndSwap(undecided, returned) {
+		e.settle(event, o, err)
+	}
+}
+
+// settle hands the outcome to the settler. The caller has decided the fate.
+func (e *execution) settle(event EventType, o durable.Outcome, err error) {
+	e.ended(event, o, err)
+	e.r.settler.add(e)
+}
+
+func (e *execution) ended(event EventType, o durable.Outcome, err error) {
 	o.Ref = durable.Ref{ID: e.claim.ID, Token: e.claim.Token}
 	if err != nil {
 		o.Reason = reason(err)
 	}
-	return &outcome{execution: e, Outcome: o, event: event, err: err}
+	e.outcome, e.event, e.err = o, event, err
 }
 
 const maxReason = 4 << 10

@@ -78,6 +78,10 @@ func (f *flock) check(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
+	// A job may have been completed before its append was answered.
+	if err := f.q.Flush(t.Context()); err != nil {
+		t.Errorf("%v", err)
+	}
 	f.stop()
 	if err := <-f.ran; err != nil {
 		t.Errorf("run: %v", err)

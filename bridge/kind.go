@@ -237,11 +237,17 @@ func (q *Queue) handle(kind string, h *handling) error {
 			return errors.New("bridge: a middleware returned no handler")
 		}
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.handlers[kind] != nil {
+	if _, set := q.handlers.LoadOrStore(kind, h); set {
 		return fmt.Errorf("%w: %q", ErrHandlerSet, kind)
 	}
-	q.handlers[kind] = h
+	q.handled.Store(true)
+	return nil
+}
+
+// handling is the one of a kind; nil where it has none here.
+func (q *Queue) handling(kind string) *handling {
+	if h, ok := q.handlers.Load(kind); ok {
+		return h.(*handling)
+	}
 	return nil
 }

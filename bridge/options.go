@@ -44,7 +44,8 @@ type Options struct {
 // RunOptions configures Run. The zero value of a field means its default; a
 // negative one is refused by name.
 type RunOptions struct {
-	// Workers is how many handlers run at once. 16.
+	// Workers is how many handlers run at once. 16. Claimed are at most twice as many, and up to 512
+	// more when handlers are so quick that these are begun within 5 ms.
 	Workers int
 	// Grace is how long handlers may go on after Run's context has ended, before their
 	// own contexts do. 25 s.

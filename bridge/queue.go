@@ -45,10 +45,12 @@ type Queue struct {
 	sent     underWay
 	calls    exchanges
 
-	mu       sync.Mutex // guards what follows
-	handlers map[string]*handling
-	running  *run
-	down     *shutdown
+	handlers sync.Map    // *handling by kind
+	handled  atomic.Bool // there is one
+
+	mu      sync.Mutex // guards what follows
+	running *run
+	down    *shutdown
 }
 
 // Open makes a queue on engine, which from now on belongs to it: Shutdown closes it. Open
@@ -68,10 +70,9 @@ func Open(engine durable.Engine, opts *Options) (*Queue, error) {
 	}
 	q := &Queue{
 		engine: engine, info: info, opts: o, start: time.Now(),
-		log:      o.Logger.With("queue", info.Name),
-		hooked:   opts != nil && opts.OnEvent != nil,
-		watched:  local.NewRegistry(o.MaxWatched),
-		handlers: map[string]*handling{},
+		log:     o.Logger.With("queue", info.Name),
+		hooked:  opts != nil && opts.OnEvent != nil,
+		watched: local.NewRegistry(o.MaxWatched),
 	}
 	q.ids.init()
 	q.calls.init()

@@ -14,12 +14,12 @@ import (
 
 // run is one call of Run: the workers and the loops around them.
 //
-//	consume  claims jobs into free workers      one, on Run's goroutine
+//	consume  claims jobs for the crew           one, on Run's goroutine
 //	keep     renews the lease                   one for each identity, ended with it
 //	settler  tells the store how runs ended     one
 //	sweep    returns what dead processes hold   one
 //	outlived counts handlers of a lost lease    one for each identity lost, for a second
-//	execute  calls a handler                    one for each delivery, at most Workers
+//	crew     calls handlers                     one for each delivery under way, at most Workers
 //
 // Two contexts: stopped ends when nothing more is to be claimed; the handlers' contexts
 // descend from the session that claimed their job, and end when it is lost or the grace is over.
@@ -34,13 +34,11 @@ type run struct {
 
 	hurryOnce sync.Once
 	values    context.Context // of Run's context: what handlers find in theirs
-	free      chan struct{}   // a token for each idle worker
+	crew      *crew
 	settler   *settler
-	busy      sync.WaitGroup
 
-	mu         sync.Mutex // guards what follows
-	executions map[*execution]struct{}
-	by         time.Time // when Run is to have ended; zero: nobody has said
+	mu sync.Mutex // guards by
+	by time.Time  // when Run is to have ended; zero: nobody has said
 }
 
 var errStopped = errors.New("bridge: queue is shutting down")
@@ -63,8 +61,8 @@ func (q *Queue) Run(ctx context.Context, opts *RunOptions) error {
 	r := &run{
 		q: q, opts: o, values: context.WithoutCancel(ctx),
 		hurry: make(chan struct{}), done: make(chan struct{}),
-		free: make(chan struct{}, o.Workers), executions: map[*execution]struct{}{},
 	}
+	r.crew = newCrew(r)
 	r.stopped, r.stop = context.WithCancelCause(ctx)
 	defer r.stop(nil)
 	if err := q.begin(r); err != nil {
@@ -86,7 +84,7 @@ func (q *Queue) begin(r *run) error {
 		return fmt.Errorf("bridge: run: %w", policy.ErrClosed)
 	case q.running != nil:
 		return ErrRunning
-	case len(q.handlers) == 0:
+	case !q.handled.Load():
 		return ErrNoHandler
 	}
 	q.running = r
@@ -96,9 +94,6 @@ func (q *Queue) begin(r *run) error {
 func (r *run) run() error {
 	if err := r.check(); err != nil || r.stopped.Err() != nil {
 		return err
-	}
-	for range r.opts.Workers {
-		r.free <- struct{}{}
 	}
 	r.settler = newSettler(r)
 	var loops sync.WaitGroup
@@ -165,7 +160,7 @@ func (r *run) open() *session {
 // claim returned, as far as the store answers. It returns how many handlers are stuck.
 func (r *run) drain(s *session) (stuck int) {
 	idle := make(chan struct{})
-	go func() { r.busy.Wait(); close(idle) }() // ends with the last handler
+	go func() { r.crew.busy.Wait(); close(idle) }() // ends with the last handler
 	select {
 	case <-idle:
 	case <-r.hurry:
@@ -218,13 +213,11 @@ func (r *run) finish(ctx context.Context) {
 
 // giveUp returns the claims of the handlers that are still running, and counts them.
 func (r *run) giveUp() (stuck int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for e := range r.executions {
+	r.crew.each(func(e *execution) {
 		if e.giveUp(ErrStopping); e.fate.Load() == givenUp { // now, or when its own time was over
 			stuck++
 		}
-	}
+	})
 	return stuck
 }
 
@@ -234,13 +227,11 @@ func (r *run) outlived(lost *session) {
 	if !sleep(r.stopped, stopWait) {
 		return // drain gives them up
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for e := range r.executions {
+	r.crew.each(func(e *execution) {
 		if e.s == lost {
 			e.countStuck(ErrLeaseLost)
 		}
-	}
+	})
 }
 
 // hasten cuts the grace short.

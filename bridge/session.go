@@ -31,13 +31,13 @@ type session struct {
 
 	mu    sync.Mutex // guards what follows
 	until time.Time  // the lease, less a margin, by the local monotonic clock
-	held  map[durable.Ref]struct{}
+	held  map[*execution]struct{}
 }
 
 func newSession(r *run, consumer durable.Consumer, sent time.Time) *session {
 	s := &session{
 		r: r, consumer: consumer, claims: 1, settles: 1,
-		dropped: make(chan struct{}, 1), held: map[durable.Ref]struct{}{},
+		dropped: make(chan struct{}, 1), held: map[*execution]struct{}{},
 	}
 	s.ctx, s.end = context.WithCancelCause(r.values)
 	s.keeping, s.endKeep = context.WithCancel(context.Background())
@@ -128,23 +128,25 @@ func (s *session) renew() error {
 }
 
 // hold notes claims that were answered; false if the answer came after the lease.
-func (s *session) hold(claims []*durable.Claim) bool {
+func (s *session) hold(claims []*durable.Claim) ([]*execution, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !time.Now().Before(s.until) || s.ctx.Err() != nil {
-		return false
+		return nil, false
 	}
-	for _, c := range claims {
-		s.held[durable.Ref{ID: c.ID, Token: c.Token}] = struct{}{}
+	held := make([]*execution, len(claims))
+	for i, c := range claims {
+		held[i] = &execution{r: s.r, s: s, claim: c}
+		s.held[held[i]] = struct{}{}
 	}
-	return true
+	return held, true
 }
 
 // drop notes claims whose settling was answered.
-func (s *session) drop(outcomes []durable.Outcome) {
+func (s *session) drop(settled []*execution) {
 	s.mu.Lock()
-	for _, o := range outcomes {
-		delete(s.held, o.Ref)
+	for _, e := range settled {
+		delete(s.held, e)
 	}
 	s.mu.Unlock()
 	select {
@@ -163,8 +165,8 @@ func (s *session) heldRefs() []durable.Ref {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	refs := make([]durable.Ref, 0, len(s.held))
-	for ref := range s.held {
-		refs = append(refs, ref)
+	for e := range s.held {
+		refs = append(refs, durable.Ref{ID: e.claim.ID, Token: e.claim.Token})
 	}
 	return refs
 }

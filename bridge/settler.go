@@ -11,14 +11,6 @@ import (
 	"github.com/seed-9dec4fca/weir/local"
 )
 
-// outcome is how one run ended, on its way to the store.
-type outcome struct {
-	*execution
-	durable.Outcome
-	event EventType // what to report when the store has applied it
-	err   error     // the handler's
-}
-
 // settler tells the store how runs ended: in batches, one at a time, each under the identity
 // that claimed the jobs, and asked again until it is answered.
 type settler struct {
@@ -28,8 +20,8 @@ type settler struct {
 	ended chan struct{}
 	some  chan struct{} // a token when the queue may not be empty
 
-	mu    sync.Mutex // guards queue
-	queue []*outcome // the batch under way is still in it
+	mu    sync.Mutex   // guards queue
+	queue []*execution // the batch under way is still in it
 }
 
 func newSettler(r *run) *settler {
@@ -39,7 +31,7 @@ func newSettler(r *run) *settler {
 	return t
 }
 
-func (t *settler) add(outcomes ...*outcome) {
+func (t *settler) add(outcomes ...*execution) {
 	t.mu.Lock()
 	t.queue = append(t.queue, outcomes...)
 	t.mu.Unlock()
@@ -89,7 +81,7 @@ func (t *settler) run() {
 }
 
 // batch returns the first outcomes that share a session, and whether the end was reached.
-func (t *settler) batch() (batch []*outcome, last bool) {
+func (t *settler) batch() (batch []*execution, last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range t.queue {
@@ -105,11 +97,11 @@ func (t *settler) batch() (batch []*outcome, last bool) {
 }
 
 // settle asks until it is answered: the same outcomes under the same number.
-func (t *settler) settle(batch []*outcome) {
+func (t *settler) settle(batch []*execution) {
 	s := batch[0].s
 	outcomes := make([]durable.Outcome, len(batch))
 	for i, o := range batch {
-		outcomes[i] = o.Outcome
+		outcomes[i] = o.outcome
 	}
 	n, since := s.settles, time.Now()
 	s.settles++
@@ -121,7 +113,7 @@ func (t *settler) settle(batch []*outcome) {
 		switch {
 		case err == nil:
 			p.ok()
-			s.drop(outcomes)
+			s.drop(batch)
 			t.answered(batch, settled)
 			return
 		case errors.Is(err, durable.ErrNoSender), errors.Is(err, durable.ErrOutdated):
@@ -132,13 +124,13 @@ func (t *settler) settle(batch []*outcome) {
 			continue
 		}
 		t.unsettled(batch, err)
-		s.drop(outcomes)
+		s.drop(batch)
 		return
 	}
 }
 
 // answered tells the owners.
-func (t *settler) answered(batch []*outcome, settled durable.Settled) {
+func (t *settler) answered(batch []*execution, settled durable.Settled) {
 	q := t.r.q
 	if settled.Gap {
 		q.lostWrites("settle")
@@ -147,7 +139,7 @@ func (t *settler) answered(batch []*outcome, settled durable.Settled) {
 	for i, o := range batch {
 		event := Event{
 			Type: o.event, ID: o.claim.ID, Kind: o.claim.Kind, Deliveries: o.claim.Deliveries,
-			Delay: o.Delay, Err: o.err,
+			Delay: o.outcome.Delay, Err: o.err,
 		}
 		switch settled.Codes[i] {
 		case durable.CodeDead:
@@ -169,28 +161,28 @@ func (t *settler) answered(batch []*outcome, settled durable.Settled) {
 }
 
 // moveTicket brings the ticket where the store says that the job is.
-func (o *outcome) moveTicket(event Event) {
+func (e *execution) moveTicket(event Event) {
 	switch event.Type {
 	case EventCompleted:
-		o.endTicket(local.Completed, nil)
+		e.endTicket(local.Completed, nil)
 	case EventDead:
-		o.endTicket(local.Dead, o.err)
+		e.endTicket(local.Dead, e.err)
 	case EventGone:
-		o.endTicket(local.Cancelled, ErrGone)
+		e.endTicket(local.Cancelled, ErrGone)
 	case EventStale: // the job is somebody else's now, the ticket with it
 	default:
-		o.ticket.MarkRequeued()
+		e.ticket.MarkRequeued()
 	}
 }
 
-func (o *outcome) endTicket(state local.State, cause error) {
-	o.ticket.End(state, cause)
-	o.r.q.watched.Forget(o.claim.ID, o.ticket)
+func (e *execution) endTicket(state local.State, cause error) {
+	e.ticket.End(state, cause)
+	e.r.q.watched.Forget(e.claim.ID, e.ticket)
 }
 
 // unsettled gives up on telling the store: the jobs will run again, if they were not told
 // after all.
-func (t *settler) unsettled(batch []*outcome, err error) {
+func (t *settler) unsettled(batch []*execution, err error) {
 	t.r.q.log.Error("weir: outcomes could not be told to the store, their jobs may run again", "outcomes", len(batch), "error", err)
 	for _, o := range batch {
 		t.r.q.count(EventUnsettled)
