@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/internal/redisproc"
 )
 
@@ -20,10 +21,13 @@ func loseReplies(l *lab) {
 	watch := watchAsking(own)
 	shared := l.proxy(server.Addr())
 	short := 400 * time.Millisecond
+	// Workers that always have something to do ask for no BLMOVE: what waits for them is bounded.
+	bounded := durable.ListOptions{MaxBacklog: 300}
 	for i, p := range []*redisproc.Proxy{own, shared} {
-		l.spawn(role{Name: fmt.Sprint("worker", i), Addr: p.Addr(), Workers: 8, Timeout: short, SweepEvery: 300 * time.Millisecond})
+		l.spawn(role{Name: fmt.Sprint("worker", i), Addr: p.Addr(), Workers: 8, Timeout: short, SweepEvery: 300 * time.Millisecond, List: bounded})
 	}
 	producer := l.spawn(role{
+		List: bounded, Capacity: 64,
 		Name: "producer", Addr: shared.Addr(), Timeout: short, Producers: 4, Rate: 400, Task: task{}, WorkMax: 6, DelayMax: 300,
 	})
 	memory := l.memory(rdb)
