@@ -64,6 +64,7 @@ func newMeter(ctx context.Context, t *task) (*meter, error) {
 	if err := m.startProfile(); err != nil {
 		return nil, err
 	}
+	runtime.GC() // what went before is nobody's cost
 	var err error
 	m.began, err = m.read(ctx)
 	return m, err
