@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -44,6 +45,26 @@ func TestEachExperimentHasAMutantThatItMustNotice(t *testing.T) {
 	for _, e := range experiments {
 		if !noticed[e.name] {
 			t.Errorf("%s has not been shown to fail on any broken build", e.name)
+		}
+	}
+}
+
+// A mutant that does not apply any more shows nothing, and nobody hears of it before the mutants are run, which takes an hour.
+func TestMutantsApply(t *testing.T) {
+	t.Parallel()
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := readMutants(root, regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		cmd := exec.Command("git", "apply", "--check", "--whitespace=nowarn", m.path)
+		cmd.Dir = root
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %s", m.name, text)
 		}
 	}
 }
