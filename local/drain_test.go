@@ -286,7 +286,7 @@ func TestSojournsCountFromTheFirstFuncOn(t *testing.T) {
 		{"that a call has", policy.Reject(), 0},
 		{"that is the default", look, time.Hour},
 	} {
-		t.Run(c.name, func(t *testing.T) { //nolint:paralleltest // both write got
+		t.Run(c.name, func(t *testing.T) { // one after the other: both write got
 			synctest.Test(t, func(t *testing.T) {
 				p := newPool(t, &local.PoolOptions{Workers: 1, Capacity: 2, Policy: c.initial})
 				g := occupy(t, p)
