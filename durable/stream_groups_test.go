@@ -132,6 +132,26 @@ func TestStreamGroups(t *testing.T) {
 		mail.clean()
 	})
 
+	t.Run("what is for one group is passed by the others", func(t *testing.T) {
+		t.Parallel()
+		mail, audit := two(t, durable.StreamOptions{})
+		entry := mail.add("payload", "x", "for_group", "audit")
+		mail.append("a")
+		if got := idsOf(mail.claim(10).Jobs); got != "a" {
+			t.Error(got)
+		}
+		if _, err := mail.stream.Lookup(mail.ctx, durable.LookupRequest{ID: entry}); !is(err, durable.ErrNoJob) {
+			t.Error(err)
+		}
+		c := audit.claim(10)
+		if got := idsOf(c.Jobs); got != entry+" a" {
+			t.Error(got)
+		}
+		if got := audit.settle(durable.Done, c.Jobs...); got != "OO" || mail.length() != 1 {
+			t.Error(got, mail.length())
+		}
+	})
+
 	t.Run("a group that comes later has all that is still there", func(t *testing.T) {
 		t.Parallel()
 		b := setupStream(t, nil)
@@ -219,6 +239,7 @@ func TestStreamGroups(t *testing.T) {
 		other.settle(durable.Retry, retried[1])
 		b.rdb.XGroupDestroy(b.ctx, b.key("stream"), "weir")
 		b.due()
+		other.settle(durable.Release, other.take(3)...) // an entry that had been ended would be missed now
 		var got []string
 		for range 4 {
 			for _, c := range other.claim(10).Jobs {

@@ -119,10 +119,13 @@ func stopStreamScripts(t *testing.T, died bool) {
 					t.Errorf("%s was completed %d times", id, runs[id])
 				}
 			}
-			if !died {
+			b.sweep() // what everybody is done with, and is there all the same
+			if n := b.stats().Dead; !died || n == 1 {
 				b.places("0 0 0 1 0")
-				b.sweep() // what everybody is done with, and is there all the same
 				b.clean(claims[3].ID)
+			} else {
+				b.places("0 0 0 0 0")
+				b.clean()
 			}
 			if owners := b.owners("weir"); len(owners) > 2 {
 				t.Error("consumers left:", owners)
