@@ -16,8 +16,8 @@ import (
 )
 
 // A primary is killed while jobs run and more are submitted. What had been enqueued and replicated completes, as does
-// what was accepted meanwhile; producers had paused until the replica had caught up, since replication is asynchronous and the
-// library does not use WAIT.
+// what was accepted meanwhile; producers had paused until the replica had caught up, since replication is asynchronous and
+// nothing is waited for here.
 func TestFailoverBySentinelsLosesNothingThatWasReplicated(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)

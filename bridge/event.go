@@ -29,25 +29,26 @@ type EventType uint8
 
 // Transitions of a job.
 const (
-	EventAccepted  EventType = iota // holds a slot of the front
-	EventRejected                   // Submit returned an error; the caller still owns the job
-	EventDropped                    // discarded by the policy of its own call
-	EventEvicted                    // displaced from the front by another job
-	EventEnqueued                   // the store has it
-	EventRefused                    // the store refused it for good
-	EventAbandoned                  // never became durable, and never will
-	EventUncertain                  // sent, and not answered in time
-	EventStarted                    // its handler is called
-	EventCompleted                  // its completion was confirmed by the store
-	EventRetried                    // failed; will run again
-	EventSnoozed                    // asked to run later
-	EventReleased                   // returned to the queue without having been charged
-	EventUnhandled                  // put back: no handler for its kind here
-	EventDead                       // failed for good; kept for the operator
-	EventStale                      // its claim had passed to somebody else; nothing was changed
-	EventGone                       // its record was removed while it ran
-	EventUnsettled                  // its outcome could not be told to the store; it will run again
-	EventStuck                      // its handler did not return; the claim was given up, its worker is lost until it does
+	EventAccepted     EventType = iota // holds a slot of the front
+	EventRejected                      // Submit returned an error; the caller still owns the job
+	EventDropped                       // discarded by the policy of its own call
+	EventEvicted                       // displaced from the front by another job
+	EventEnqueued                      // the store has it
+	EventRefused                       // the store refused it for good
+	EventAbandoned                     // never became durable, and never will
+	EventUncertain                     // sent, and not answered in time
+	EventStarted                       // its handler is called
+	EventCompleted                     // its completion was confirmed by the store
+	EventRetried                       // failed; will run again
+	EventSnoozed                       // asked to run later
+	EventReleased                      // returned to the queue without having been charged
+	EventUnhandled                     // put back: no handler for its kind here
+	EventDead                          // failed for good; kept for the operator
+	EventStale                         // its claim had passed to somebody else; nothing was changed
+	EventGone                          // its record was removed while it ran
+	EventUnsettled                     // its outcome could not be told to the store; it will run again
+	EventStuck                         // its handler did not return; the claim was given up, its worker is lost until it does
+	EventUnreplicated                  // enqueued, and fewer replicas have it than were asked for: Ticket.Replicas
 
 	// Transitions of the queue.
 	EventLeaseLost // this process's claims were given up; their handlers' contexts have ended
@@ -69,7 +70,7 @@ const (
 var eventNames = [numEvents]string{
 	"accepted", "rejected", "dropped", "evicted", "enqueued", "refused", "abandoned", "uncertain",
 	"started", "completed", "retried", "snoozed", "released", "unhandled", "dead", "stale", "gone",
-	"unsettled", "stuck", "lease lost", "unusable", "usable", "gap", "trimmed",
+	"unsettled", "stuck", "unreplicated", "lease lost", "unusable", "usable", "gap", "trimmed",
 	"intake paused", "intake resumed", "consumption paused", "consumption resumed", "purged",
 }
 
@@ -93,6 +94,7 @@ type Counters struct {
 	Unhandled, Dead, Stale, Gone, Unsettled        uint64
 	Stuck                                          uint64 // ever; see Stats for those that still are
 	LeaseLost, Gaps, Trimmed                       uint64
+	Unreplicated                                   uint64    // of Enqueued: fewer replicas had it than were asked for
 	Swept, SweptDead                               uint64    // claims of dead processes that this one returned, or found dead
 	LastClaim                                      time.Time // when the store last answered a claim; zero: never
 }
@@ -113,7 +115,7 @@ func (t *tally) read() Counters {
 		Started: n(EventStarted), Completed: n(EventCompleted), Retried: n(EventRetried), Snoozed: n(EventSnoozed),
 		Released: n(EventReleased), Unhandled: n(EventUnhandled), Dead: n(EventDead), Stale: n(EventStale),
 		Gone: n(EventGone), Unsettled: n(EventUnsettled), Stuck: n(EventStuck), LeaseLost: n(EventLeaseLost),
-		Gaps: n(EventGap), Trimmed: t.trimmed.Load(), Swept: t.swept.Load(), SweptDead: t.sweptDead.Load(),
+		Gaps: n(EventGap), Unreplicated: n(EventUnreplicated), Trimmed: t.trimmed.Load(), Swept: t.swept.Load(), SweptDead: t.sweptDead.Load(),
 	}
 	if ns := t.lastClaim.Load(); ns != 0 {
 		c.LastClaim = time.Unix(0, ns)

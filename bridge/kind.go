@@ -188,6 +188,9 @@ func (q *Queue) submit(ctx context.Context, wire *durable.Job, p policy.Policy) 
 	}
 	j := &job{id: wire.ID, kind: wire.Kind, size: size, wire: wire, persist: q.now() + q.opts.PersistWithin}
 	j.Init(wire.ID)
+	if q.info.Replicas > 0 {
+		j.ExpectReplicas()
+	}
 	q.startShipper()
 	accepted, err := q.front.Admit(ctx, j, size, p)
 	switch {

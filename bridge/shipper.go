@@ -230,9 +230,20 @@ func (s *shipper) take(answer durable.Appended) {
 		}
 		if !j.over {
 			q.count(EventEnqueued)
-			j.MarkEnqueued()
+			short := answer.Replicas < q.info.Replicas
+			if short {
+				q.count(EventUnreplicated)
+			}
+			if q.info.Replicas > 0 {
+				j.MarkReplicated(answer.Replicas)
+			} else {
+				j.MarkEnqueued()
+			}
 			q.watched.Watch(&j.Promise) // not earlier: one too many ends detached, and is durable, then
 			q.tell(Event{Type: EventEnqueued, ID: j.id, Kind: j.kind})
+			if short {
+				q.tell(Event{Type: EventUnreplicated, ID: j.id, Kind: j.kind})
+			}
 			if j.wire.Delay > 0 {
 				q.dues.note(j.wire.Delay)
 			}

@@ -105,6 +105,8 @@ type Consumer interface {
 type Info struct {
 	Name       string // as in logs and errors
 	MaxBacklog int64  // bound of pending plus scheduled
+	// Replicas is how many replicas of the store an Append waits for, a while; 0: none.
+	Replicas int
 	// Capabilities is what the engine can do. One that declares none is not checked: durabletest refuses it.
 	Capabilities Capabilities
 }
@@ -141,6 +143,9 @@ type Appended struct {
 	Taken int
 	// Refused are positions within that prefix that were not stored, for good.
 	Refused []Refusal
+	// Replicas is how many replicas had all of it, if Info.Replicas asks for some. Fewer is no failure: what was
+	// taken is stored.
+	Replicas int
 	// Gap is set when the store has not seen the number before this one: it lost writes.
 	Gap bool
 	// Backlog is pending plus scheduled, now.

@@ -162,7 +162,7 @@ func validateName(name string) error {
 
 // Info tells the name and the bound, and the error of a bad name or option.
 func (l *List) Info() (Info, error) {
-	return Info{Name: l.name, MaxBacklog: l.opts.MaxBacklog, Capabilities: Capabilities{
+	return Info{Name: l.name, MaxBacklog: l.opts.MaxBacklog, Replicas: l.redis.opts.Replicas, Capabilities: Capabilities{
 		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true,
 	}}, l.bad
 }
@@ -199,7 +199,7 @@ func (l *List) run(ctx context.Context, in lane, s *script, args ...any) (code s
 	defer in.leave()
 	client, _ := l.redis.hold(l)
 	args = append([]any{s.verb, l.keys.prefix, wireVersion}, args...)
-	got, err := s.run(ctx, client, l.keys.fixed, args)
+	got, err := l.redis.exec(ctx, client, s, l.keys.fixed, args)
 	if err != nil {
 		return "", nil, classify(l.name, s.verb, err)
 	}

@@ -108,11 +108,19 @@ func (l *List) judgeServer(f *findings, info string) {
 	if version := infoField(info, "redis_version"); version != "" && older(version) {
 		f.problem("the server is Redis %s, at least %d.%d is needed", version, minMajor, minMinor)
 	}
+	f.judgeReplicas(info, l.redis.opts.Replicas)
 	switch policy := infoField(info, "maxmemory_policy"); {
 	case strings.HasPrefix(policy, "allkeys-") && !l.redis.opts.AllowEviction:
 		f.problem("maxmemory-policy is %s: the server deletes jobs when it is full; set noeviction (or AllowEviction)", policy)
 	case strings.HasPrefix(policy, "allkeys-"), strings.HasPrefix(policy, "volatile-"):
 		f.warnings = append(f.warnings, "maxmemory-policy is "+policy+": the server may delete keys when it is full; noeviction is safe")
+	}
+}
+
+// judgeReplicas compares how many replicas there are with how many are waited for.
+func (f *findings) judgeReplicas(info string, asked int) {
+	if n, err := strconv.Atoi(infoField(info, "connected_slaves")); err == nil && n < asked {
+		f.warnings = append(f.warnings, fmt.Sprintf("RedisOptions.Replicas is %d and the server has %d: every append will wait for RedisOptions.ReplicaWait", asked, n))
 	}
 }
 
@@ -300,6 +308,9 @@ func probes(prefix string) [][]string {
 func (l *List) ACLRule(user string) string {
 	words := []string{user, "on", "resetkeys", "resetchannels", "-@all", "~" + escapeGlob(l.keys.prefix) + "*"}
 	commands := append([]string{"BLMOVE", "EVAL", "EVALSHA", "INFO"}, scriptCommands()...)
+	if l.redis.opts.Replicas > 0 {
+		commands = append(commands, "WAIT")
+	}
 	if l.redis.db != 0 {
 		commands = append(commands, "SELECT")
 	}

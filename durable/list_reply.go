@@ -89,6 +89,7 @@ func (r *reply) appended() (Appended, error) {
 	a.Gap = r.int() == 1
 	a.Backlog = r.int()
 	a.Paused = r.int() == 1
+	a.Replicas = int(r.int())
 	return a, nil
 }
 

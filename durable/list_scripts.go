@@ -6,7 +6,7 @@ var listScripts = struct {
 	lookup, jobs, dead, pause, purge                                      *script
 }{
 	open:   loadScript("list_open"),
-	append: loadScript("list_append"),
+	append: replicated(loadScript("list_append")),
 	close:  loadScript("list_close"),
 	claim:  loadScript("list_claim"),
 	settle: loadScript("list_settle"),
@@ -25,6 +25,12 @@ var listScripts = struct {
 // inFull makes a script one that is never sent by its hash.
 func inFull(s *script) *script {
 	s.always = true
+	return s
+}
+
+// replicated makes a script one behind which replicas are waited for.
+func replicated(s *script) *script {
+	s.replicated = true
 	return s
 }
 

@@ -21,6 +21,12 @@ type RedisOptions struct {
 	// AllowEviction makes Check accept a server that may delete keys when it is full
 	// (maxmemory-policy allkeys-*); jobs are lost then. Default false.
 	AllowEviction bool
+	// Replicas is how many replicas are to have a job before it is reported enqueued: each append is followed
+	// by a WAIT on its connection. It waits ReplicaWait at most; then the job is enqueued all the same, and its
+	// ticket tells how many have it. With fewer replicas than that every append takes so long. Default 0: none.
+	Replicas int
+	// ReplicaWait bounds the wait for replicas; default 1 s.
+	ReplicaWait time.Duration
 	// Hook sees every command, for metrics and traces; a script's name is its first argument
 	// after the keys. Default none.
 	Hook redis.Hook
@@ -29,6 +35,7 @@ type RedisOptions struct {
 const (
 	defaultTimeout     = 15 * time.Second
 	defaultDialTimeout = 2 * time.Second
+	defaultReplicaWait = time.Second
 )
 
 func (o *RedisOptions) validate() error {
@@ -38,10 +45,14 @@ func (o *RedisOptions) validate() error {
 	}{
 		{"Timeout", o.Timeout},
 		{"DialTimeout", o.DialTimeout},
+		{"ReplicaWait", o.ReplicaWait},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("durable: RedisOptions.%s is %v, must not be negative", f.name, f.value)
 		}
+	}
+	if o.Replicas < 0 {
+		return fmt.Errorf("durable: RedisOptions.Replicas is %d, must not be negative", o.Replicas)
 	}
 	return nil
 }
@@ -85,6 +96,9 @@ func NewRedis(rdb redis.UniversalClient, opts *RedisOptions) (*Redis, error) {
 	}
 	if r.opts.Timeout == 0 {
 		r.opts.Timeout = defaultTimeout
+	}
+	if r.opts.ReplicaWait == 0 {
+		r.opts.ReplicaWait = defaultReplicaWait
 	}
 	if r.opts.DialTimeout == 0 {
 		r.opts.DialTimeout = defaultDialTimeout

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -21,6 +22,8 @@ type script struct {
 	sha  string
 	// always sends the text: for the one script that tries what else is permitted.
 	always bool
+	// replicated has the answer wait for replicas, where they are asked for.
+	replicated bool
 }
 
 // includeMark begins a line that stands for a whole file.
@@ -70,9 +73,56 @@ func (c once) send(ctx context.Context, client redis.UniversalClient) error {
 	return err
 }
 
+// exec executes a script. The answer of one that waits for replicas ends with how many there were.
+func (r *Redis) exec(ctx context.Context, client redis.UniversalClient, s *script, keys []string, args []any) (any, error) {
+	if !s.replicated || r.opts.Replicas == 0 {
+		return s.run(keys, args, func(words []any) (any, error) {
+			cmd := once{redis.NewCmd(ctx, words...)}
+			err := cmd.send(ctx, client)
+			return cmd.Val(), err
+		})
+	}
+	var had int64
+	got, err := s.run(keys, args, func(words []any) (got any, err error) {
+		got, had, err = r.replicate(ctx, client, keys[0], redis.NewCmd(ctx, words...))
+		return got, err
+	})
+	if answer, ok := got.([]any); ok {
+		got = append(answer, had)
+	}
+	return got, err
+}
+
+// replicate executes a command with a WAIT behind it on the same connection, as WAIT is about what its
+// connection has written. It takes half of the time that is left, at most; without an answer of its own
+// there is no replica that is known of.
+func (r *Redis) replicate(ctx context.Context, client redis.UniversalClient, key string, cmd *redis.Cmd) (any, int64, error) {
+	limit := r.opts.ReplicaWait
+	if by, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(by)/2)
+	}
+	cluster, _ := client.(*redis.ClusterClient)
+	if cluster != nil {
+		node, err := cluster.MasterForKey(ctx, key)
+		if err != nil {
+			return nil, 0, fmt.Errorf("%w: no node for the queue's keys: %w", ErrNotExecuted, err)
+		}
+		client = node
+	}
+	pipe := client.Pipeline()
+	wait := redis.NewIntCmd(ctx, "wait", r.opts.Replicas, max(limit.Milliseconds(), 1))
+	_ = pipe.Process(ctx, cmd)  // queued
+	_ = pipe.Process(ctx, wait) // queued
+	_, _ = pipe.Exec(ctx)       // each has its own error
+	if cluster != nil && cmd.Err() != nil {
+		cluster.ReloadState(ctx) // it may live elsewhere now
+	}
+	return cmd.Val(), wait.Val(), cmd.Err()
+}
+
 // run executes the script by its hash, and in full when the server does not know it, in
 // which case nothing was executed before.
-func (s *script) run(ctx context.Context, client redis.UniversalClient, keys []string, args []any) (any, error) {
+func (s *script) run(keys []string, args []any, send func(words []any) (any, error)) (any, error) {
 	words := make([]any, 0, 3+len(keys)+len(args))
 	words = append(words, "evalsha", s.sha, len(keys))
 	for _, key := range keys {
@@ -82,15 +132,13 @@ func (s *script) run(ctx context.Context, client redis.UniversalClient, keys []s
 	if s.always {
 		words[0], words[1] = "eval", s.text
 	}
-	cmd := once{redis.NewCmd(ctx, words...)}
-	err := cmd.send(ctx, client)
+	got, err := send(words)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		words[0], words[1] = "eval", s.text
-		cmd = once{redis.NewCmd(ctx, words...)}
-		err = cmd.send(ctx, client)
+		got, err = send(words)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return cmd.Val(), nil
+	return got, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -85,6 +86,22 @@ func TestCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
+	t.Run("replicas are waited for on the node that has the queue", func(t *testing.T) {
+		replicating, err := durable.NewRedis(rdb, &durable.RedisOptions{Replicas: 1, ReplicaWait: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := replicating.List("replicated", nil)
+		t.Cleanup(func() { _ = l.Close() })
+		p, err := l.OpenProducer(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := p.Append(ctx, 1, jobsOf("a")); err != nil || a.Taken != 1 || a.Replicas != 0 {
+			t.Fatalf("%+v, %v", a, err) // there is none
+		}
+	})
 
 	t.Run("a whole life of a job is in one slot", func(t *testing.T) {
 		b := setupListAt(t, s.Addr(), admin, "mail", nil)

@@ -149,7 +149,7 @@ func (r *Redis) Stream(name string, opts *StreamOptions) *Stream {
 
 // Info tells the name and the bound, and the error of a bad name or option.
 func (s *Stream) Info() (Info, error) {
-	return Info{Name: s.name, MaxBacklog: s.opts.MaxBacklog, Capabilities: Capabilities{
+	return Info{Name: s.name, MaxBacklog: s.opts.MaxBacklog, Replicas: s.redis.opts.Replicas, Capabilities: Capabilities{
 		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, FanOut: true,
 	}}, s.bad
 }
@@ -189,7 +189,7 @@ func (s *Stream) run(ctx context.Context, in lane, what *script, args ...any) (c
 	if what == streamScripts.probe {
 		base = base[:3] // it is the list engine's
 	}
-	got, err := what.run(ctx, client, s.keys.fixed, append(base, args...))
+	got, err := s.redis.exec(ctx, client, what, s.keys.fixed, append(base, args...))
 	if err != nil {
 		return "", nil, classify(s.name, what.verb, err)
 	}

@@ -84,6 +84,7 @@ func (s *Stream) Inspect(ctx context.Context) (CheckWarnings, error) {
 
 // judgeServer reads INFO.
 func (s *Stream) judgeServer(f *findings, info string) {
+	f.judgeReplicas(info, s.redis.opts.Replicas)
 	version := infoField(info, "redis_version")
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err == nil && n < streamMajor {

@@ -6,7 +6,7 @@ var streamScripts = struct {
 	lookup, jobs, dead, pause, purge                                              *script
 }{
 	open:   loadScript("stream_open"),
-	append: loadScript("stream_append"),
+	append: replicated(loadScript("stream_append")),
 	close:  loadScript("stream_close"),
 	claim:  loadScript("stream_claim"),
 	settle: loadScript("stream_settle"),

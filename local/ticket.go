@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,8 @@ const (
 	wasStarted  = 1 << 9
 	inMemory    = 1 << 10 // a pool's: it never becomes durable
 	isWatched   = 1 << 11 // a channel was asked for
+	unanswered  = 1 << 12 // it is enqueued when it is known how many replicas have it, and not before
+	replicas    = 16      // the bits from here on: how many have it
 )
 
 // ErrInMemory is what waiting for the job of a Pool to be enqueued comes to: it never leaves
@@ -63,6 +66,10 @@ func (t *Ticket) Err() error {
 	}
 	return t.err
 }
+
+// Replicas is how many replicas of the store had the job when it was reported enqueued; 0 where none were
+// asked for. It is known once Enqueued is closed. It does not block.
+func (t *Ticket) Replicas() int { return int(t.status.Load() >> replicas) }
 
 // Enqueued returns a channel that closes when the job is durable, or can no longer become
 // so as far as this ticket will tell; State and WaitEnqueued know which.
@@ -163,6 +170,17 @@ func (p *Promise) MarkEnqueued() {
 	p.ticket.set(func(s State) State { return max(s, Enqueued) }, wasEnqueued)
 }
 
+// ExpectReplicas has the job count as enqueued by MarkReplicated only, not by a worker that is quicker. It
+// comes before all marks.
+func (p *Promise) ExpectReplicas() { p.ticket.status.Or(unanswered) }
+
+// MarkReplicated is MarkEnqueued, with the number of replicas that have the job; up to 255 are told apart.
+func (p *Promise) MarkReplicated(n int) {
+	p.ticket.status.And(^uint32(unanswered))
+	p.ticket.status.Or(uint32(min(n, math.MaxUint8)) << replicas) //nolint:gosec // it is small
+	p.MarkEnqueued()
+}
+
 // MarkStarted notes that a handler is called; the job is durable, then.
 func (p *Promise) MarkStarted() {
 	p.ticket.set(func(State) State { return Processing }, wasEnqueued|wasStarted)
@@ -192,9 +210,9 @@ func (p *Promise) End(state State, cause error) bool {
 		return false
 	}
 	t.err = &EndError{ID: t.ID(), State: state, Cause: cause} // nobody reads it if a good end comes first now
-	watched, moved := t.move(func(State) State { return state }, 0)
+	reached, watched, moved := t.move(func(State) State { return state }, 0)
 	if watched {
-		t.announce(true, 0)
+		t.announce(true, reached)
 	}
 	return moved
 }
@@ -202,7 +220,7 @@ func (p *Promise) End(state State, cause error) bool {
 // set moves to the next state, notes what is reached, and closes the channels of that. It
 // reports false if the ticket has ended before.
 func (t *Ticket) set(next func(State) State, reached uint32) bool {
-	watched, moved := t.move(next, reached)
+	reached, watched, moved := t.move(next, reached)
 	if watched {
 		t.mu.Lock()
 		t.announce(t.State().Ended(), reached)
@@ -212,15 +230,19 @@ func (t *Ticket) set(next func(State) State, reached uint32) bool {
 }
 
 // move changes the status, unless the ticket has ended. watched: it has, and there may be
-// channels to close.
-func (t *Ticket) move(next func(State) State, reached uint32) (watched, moved bool) {
+// channels to close: those of now.
+func (t *Ticket) move(next func(State) State, reached uint32) (now uint32, watched, moved bool) {
 	for {
 		s := t.status.Load()
 		if State(s & stateMask).Ended() {
-			return false, false
+			return 0, false, false
 		}
-		if t.status.CompareAndSwap(s, s&^stateMask|uint32(next(State(s&stateMask)))|reached) {
-			return s&isWatched != 0, true
+		now = reached
+		if s&unanswered != 0 {
+			now &^= wasEnqueued
+		}
+		if t.status.CompareAndSwap(s, s&^stateMask|uint32(next(State(s&stateMask)))|now) {
+			return now, s&isWatched != 0, true
 		}
 	}
 }

@@ -27,6 +27,7 @@ last = whole(last) or 0
 if number < last then return {'OLD'} end
 local waits = backlog()
 if number == last then
+  redis.call('PEXPIRE', sender, T_rec) -- also for a WAIT behind this: it is about what its connection has written
   return {'OK', answer_taken or '0', answer_refused or '', gap('append', last, number), waits, stopped}
 end
 
