@@ -3,7 +3,10 @@ package main
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/seed-9dec4fca/weir/policy"
 )
@@ -45,6 +48,7 @@ func killers(l *lab) {
 	for i := range crew {
 		hire(i)
 	}
+	suspects := l.watchSuspects(rdb)
 	ok := l.within(pick(l, time.Minute, 5*time.Minute), func() bool {
 		for i, c := range crew {
 			if c.Ended() {
@@ -57,9 +61,11 @@ func killers(l *lab) {
 		return l.load(rdb, l.name) == 0
 	})
 	l.require(ok, "not drained: %d", l.load(rdb, l.name))
+	most := suspects()
 	l.dismiss()
 
 	l.check(rdb, expectation{steady: true})
+	l.require(most <= 1, "a consumer held %d suspects at once", most)
 	p := l.look(rdb, l.name)
 	reasons := map[string]int{}
 	for id, places := range p.places {
@@ -82,4 +88,36 @@ func killers(l *lab) {
 	l.figure("dead", len(p.places))
 	// Each killer alone reaches its bound: no more processes may die than that, the first death being shared.
 	l.require(deaths <= (exiting+1)*bound, "%d processes died of %d killers with a bound of %d", deaths, exiting+1, bound)
+}
+
+// watchSuspects looks every 20 ms how many suspects any consumer holds, until the function it returns is called, which
+// gives the most there were: jobs of which each may have killed a process. With two, nobody could tell which did.
+func (l *lab) watchSuspects(rdb *redis.Client) (stop func() int64) {
+	const count = `local most = 0
+		for _, c in ipairs(redis.call('ZRANGE', ARGV[1] .. 'consumers', 0, -1)) do
+			local n = 0
+			for _, id in ipairs(redis.call('LRANGE', ARGV[1] .. 'processing:' .. c, 0, -1)) do
+				if tonumber(redis.call('HGET', ARGV[1] .. 'job:' .. id, 'crashes') or 0) > 0 then n = n + 1 end
+			end -- of its list
+			most = math.max(most, n)
+		end
+		return most`
+	var most int64
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if n, err := rdb.Do(l.ctx, "EVAL", count, 0, prefixOf(l.name)).Int64(); err == nil {
+					most = max(most, n)
+				}
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() int64 { close(done); watching.Wait(); return most }
 }
