@@ -97,7 +97,7 @@ func (l *lab) watchSuspects(rdb *redis.Client) (stop func() int64) {
 		for _, c in ipairs(redis.call('ZRANGE', ARGV[1] .. 'consumers', 0, -1)) do
 			local n = 0
 			for _, id in ipairs(redis.call('LRANGE', ARGV[1] .. 'processing:' .. c, 0, -1)) do
-				if tonumber(redis.call('HGET', ARGV[1] .. 'job:' .. id, 'crashes') or 0) > 0 then n = n + 1 end
+				if tonumber(redis.call('HGET', ARGV[1] .. 'job:' .. id, 'crashes') or 0) > 0 then n = n + 1 end -- a suspect
 			end -- of its list
 			most = math.max(most, n)
 		end
