@@ -41,7 +41,7 @@ func TestRedisThatCannotBeUsedIsRefusedByNameAndUsedOnceItIsMended(t *testing.T)
 		spoil, mend func(ctx context.Context, rdb *redis.Client) error // nil: the arguments do it; it cannot be
 		why         string
 	}{
-		"too old for BLMOVE": {args: []string{"--rename-command", "BLMOVE", ""}, why: "BLMOVE"},
+		"without both moves": {args: []string{"--rename-command", "BLMOVE", "", "--rename-command", "BRPOPLPUSH", ""}, why: "neither BLMOVE nor BRPOPLPUSH"},
 		"without EVAL":       {args: []string{"--rename-command", "EVAL", ""}, why: "EVAL"},
 		"without EVALSHA":    {args: []string{"--rename-command", "EVALSHA", ""}, why: "EVALSHA"},
 		"without ZADD":       {args: []string{"--rename-command", "ZADD", ""}, why: "ZADD"},

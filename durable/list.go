@@ -117,6 +117,7 @@ type List struct {
 
 	await  lane         // of this queue's Await, which keeps its place until the command ends
 	cursor atomic.Value // string: where the search for unregistered lists goes on
+	older  atomic.Bool  // the server has no BLMOVE
 
 	mu    sync.Mutex // guards wider
 	wider *gate      // the gate that already has a place for this queue's Await

@@ -12,10 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The oldest server with BLMOVE and LMOVE.
+// The oldest server on which the scripts run: they ask for the time and write afterwards, which a
+// server permits that replicates what a script does, and not its text. That is so since Redis 5.0, unless
+// the operator has set it otherwise. Of the rest, HSET with several fields is the youngest, of 4.0.
 const (
-	minMajor = 6
-	minMinor = 2
+	minMajor = 5
+	minMinor = 0
 )
 
 // CheckWarnings is what a check found that does not prevent the use of the queue.
@@ -65,11 +67,13 @@ func (l *List) Inspect(ctx context.Context) (CheckWarnings, error) {
 
 	switch err := l.probeAwait(ctx); {
 	case denial(err) != "":
-		found.problem("the user may not run BLMOVE (%s)", denial(err))
+		found.problem("the user may not run %s (%s)", l.waiter(), denial(err))
 	case unknown(err):
-		found.problem("the server does not know BLMOVE")
+		found.problem("the server knows neither BLMOVE nor BRPOPLPUSH")
 	case err != nil:
 		return nil, err
+	case l.older.Load():
+		found.warnings = append(found.warnings, "the server has no BLMOVE: BRPOPLPUSH is used")
 	}
 	if len(found.problems) == 0 {
 		switch _, err := l.Stats(ctx); {
@@ -174,13 +178,15 @@ func older(version string) bool {
 
 // judgeProbes reads the error of each command that was tried.
 func (f *findings) judgeProbes(tried [][]string, answer reply) {
-	readOnly := false
+	readOnly, verbatim := false, false
 	for _, p := range tried {
 		text := answer.text()
 		switch {
 		case text == "":
 		case strings.Contains(text, "READONLY"):
 			readOnly = true
+		case strings.Contains(text, "after non deterministic commands"):
+			verbatim = true
 		case strings.Contains(text, "at least one of the keys"), strings.Contains(text, "No permissions to access a key"):
 			f.problem("the user may not use keys like %q", p[1])
 			return
@@ -189,6 +195,9 @@ func (f *findings) judgeProbes(tried [][]string, answer reply) {
 		case strings.Contains(strings.ToLower(text), "unknown"):
 			f.problem("the server does not know %s", p[0])
 		}
+	}
+	if verbatim {
+		f.problem("the server replicates the text of scripts instead of what they do: set lua-replicate-commands to yes")
 	}
 	if readOnly {
 		f.problem("the server is a read-only replica: connect to the primary")
@@ -215,9 +224,9 @@ func unknown(err error) bool {
 	return ok && strings.HasPrefix(text, "ERR unknown command")
 }
 
-// probeAwait asks for a BLMOVE that the command itself refuses, for its negative timeout: whoever
-// gets that far may run it. One that blocks, however shortly, comes back with the server's next tick
-// only, a tenth of a second later, and would keep a lane from everybody else for so long.
+// probeAwait asks for the command of Await in a way that the command itself refuses, with a negative
+// timeout: whoever gets that far may run it. One that blocks, however shortly, comes back with the server's
+// next tick only, a tenth of a second later, and would keep a lane from everybody else for so long.
 func (l *List) probeAwait(ctx context.Context) error {
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
@@ -226,8 +235,7 @@ func (l *List) probeAwait(ctx context.Context) error {
 	}
 	defer l.redis.commands.leave()
 	client, _ := l.redis.hold(l)
-	cmd := once{redis.NewCmd(ctx, "blmove", l.keys.probe+"from", l.keys.probe+"to", "right", "left", "-1")}
-	err := cmd.send(ctx, client)
+	err := l.move(ctx, client, l.keys.probe+"from", l.keys.probe+"to", -1)
 	if err == nil || err == redis.Nil || redis.IsOOMError(err) { //nolint:errorlint // Nil is returned as it is
 		return nil
 	}
@@ -255,7 +263,8 @@ var scriptCommands = sync.OnceValue(func() []string {
 })
 
 // probes are harmless uses of every command that the scripts use, on keys of their own. The
-// first can never grow anything, so that a full server lets the rest pass too.
+// first write can never grow anything, so that a full server lets the rest pass too; and as in the
+// scripts, the time is asked for before it.
 func probes(prefix string) [][]string {
 	hash, list, zset := prefix+"hash", prefix+"list", prefix+"zset"
 	uses := map[string][]string{
@@ -289,9 +298,9 @@ func probes(prefix string) [][]string {
 		"ZSCORE":        {"ZSCORE", zset, "x"},
 	}
 	last := []string{"LTRIM", "ZREM", "DEL"}
-	all := [][]string{uses["ZREM"]}
+	all := [][]string{uses["TIME"], uses["ZREM"]}
 	for _, name := range scriptCommands() {
-		if !slices.Contains(last, name) {
+		if name != "TIME" && !slices.Contains(last, name) {
 			all = append(all, uses[name])
 		}
 	}
@@ -304,10 +313,16 @@ func probes(prefix string) [][]string {
 
 // ACLRule is the line of an ACL file, or the arguments of ACL SETUSER, that gives user exactly
 // what this queue needs, taken from the scripts themselves; a password is left to the operator.
-// INFO is among it for the sake of Check, which does without where it is denied.
+// INFO is among it for the sake of Check, which does without where it is denied. Where Check, or a
+// consumer, has found that the server has no BLMOVE, the line is one that such a server takes: with
+// BRPOPLPUSH, and without a word about channels, for which no command is given anyhow.
 func (l *List) ACLRule(user string) string {
-	words := []string{user, "on", "resetkeys", "resetchannels", "-@all", "~" + escapeGlob(l.keys.prefix) + "*"}
-	commands := append([]string{"BLMOVE", "EVAL", "EVALSHA", "INFO"}, scriptCommands()...)
+	words := []string{user, "on", "resetkeys"}
+	if !l.older.Load() {
+		words = append(words, "resetchannels")
+	}
+	words = append(words, "-@all", "~"+escapeGlob(l.keys.prefix)+"*")
+	commands := append([]string{l.waiter(), "EVAL", "EVALSHA", "INFO"}, scriptCommands()...)
 	if l.redis.opts.Replicas > 0 {
 		commands = append(commands, "WAIT")
 	}

@@ -126,7 +126,7 @@ func (c *listConsumer) Leave(ctx context.Context) (bool, error) {
 	return answer.int() == 1, nil
 }
 
-// Await parks in BLMOVE, which moves an ID to where the next claim of anybody takes it from:
+// Await parks in a command that moves an ID to where the next claim of anybody takes it from:
 // whatever becomes of it, nothing is lost. A context that ends is heeded at once; the command,
 // which cannot be called off, then ends by itself within Park, or when the client closes.
 func (c *listConsumer) Await(ctx context.Context) error {
@@ -155,9 +155,36 @@ func (c *listConsumer) Await(ctx context.Context) error {
 func (l *List) park(ctx context.Context, client redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
-	cmd := once{redis.NewCmd(ctx, "blmove", l.keys.pending, l.keys.arriving, "right", "left", int(Park/time.Second))}
-	if err := cmd.send(ctx, client); err != nil && err != redis.Nil { //nolint:errorlint // Nil is returned as it is
+	err := l.move(ctx, client, l.keys.pending, l.keys.arriving, int(Park/time.Second))
+	if err != nil && err != redis.Nil { //nolint:errorlint // Nil is returned as it is
 		return classify(l.name, "await", err)
 	}
 	return nil
+}
+
+// move waits until there is an entry at the right of one list, and moves it to the left of the
+// other. A server that does not know BLMOVE (before Redis 6.2) is asked for BRPOPLPUSH, which does the
+// same, from then on; one that has forgotten it, for BLMOVE again. What is unknown was not executed.
+func (l *List) move(ctx context.Context, client redis.UniversalClient, from, to string, seconds int) error {
+	var err error
+	for range 2 {
+		old := l.older.Load()
+		cmd := once{redis.NewCmd(ctx, "blmove", from, to, "right", "left", seconds)}
+		if old {
+			cmd = once{redis.NewCmd(ctx, "brpoplpush", from, to, seconds)}
+		}
+		if err = cmd.send(ctx, client); !unknown(err) {
+			return err
+		}
+		l.older.CompareAndSwap(old, !old)
+	}
+	return err
+}
+
+// waiter is the command with which Await waits, as far as is known.
+func (l *List) waiter() string {
+	if l.older.Load() {
+		return "BRPOPLPUSH"
+	}
+	return "BLMOVE"
 }

@@ -181,7 +181,7 @@ func TestScriptsHaveProbes(t *testing.T) {
 func TestTooOld(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{
-		"2.8.24": true, "5.0.14": true, "6.0.20": true, "6.2.0": false, "7.0.15": false, "8.0": false, "10.1.2": false,
+		"2.8.24": true, "4.0.14": true, "5.0.14": false, "6.0.20": false, "6.2.0": false, "7.0.15": false, "8.0": false, "10.1.2": false,
 		"": false, "unstable": false, "255.255.255": false, "6.x": false,
 	} {
 		if got := durable.Older(version); got != want {
