@@ -232,7 +232,9 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		err = fmt.Errorf("bridge: stats: %w", err)
 	} else {
-		q.noteBacklog(s.Pending + s.Scheduled)
+		if s.Pending != durable.Unknown {
+			q.noteBacklog(s.Pending + s.Scheduled)
+		}
 		q.noteIntake(s.Intake)
 	}
 	return Stats{
