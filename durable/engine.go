@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -135,6 +136,26 @@ type Job struct {
 	// Retention is for how long a record of the job is kept when it is completed, without its payload;
 	// whole milliseconds. 0: it is gone at once. While it is kept, its ID is taken: a duplicate.
 	Retention time.Duration
+	// Priority is from -MaxPriority to MaxPriority: of the jobs that wait, one of a higher priority is claimed
+	// first. What is not 0 needs Capabilities.Priority: else it is ErrUnsupported.
+	Priority int
+}
+
+// MaxPriority is the highest priority of a job, and -MaxPriority the lowest.
+const MaxPriority = 100
+
+// checkPriorities refuses jobs with a priority that the queue, which has priorities or has not, could not keep.
+func checkPriorities(queue string, jobs []*Job, has bool) error {
+	for _, j := range jobs {
+		switch {
+		case j.Priority == 0:
+		case !has:
+			return failed(queue, "append", ErrUnsupported, fmt.Errorf("Job.Priority of %q is %d, and all jobs of this engine have the same", j.ID, j.Priority))
+		case j.Priority < -MaxPriority || j.Priority > MaxPriority:
+			return failed(queue, "append", ErrNotExecuted, fmt.Errorf("Job.Priority of %q is %d, must be from %d to %d", j.ID, j.Priority, -MaxPriority, MaxPriority))
+		}
+	}
+	return nil
 }
 
 // Appended is the answer to an append.

@@ -61,7 +61,7 @@ const (
 	millisecond  = time.Millisecond
 )
 
-func (o *ListOptions) validate() error {
+func (o *ListOptions) validate(options string) error {
 	for _, f := range []struct {
 		name  string
 		value int64
@@ -73,11 +73,11 @@ func (o *ListOptions) validate() error {
 		{"MaxCompleted", o.MaxCompleted},
 	} {
 		if f.value < 0 {
-			return fmt.Errorf("durable: ListOptions.%s is %d, must not be negative", f.name, f.value)
+			return fmt.Errorf("durable: %s.%s is %d, must not be negative", options, f.name, f.value)
 		}
 	}
 	if len(o.Prefix) > maxPrefixBytes {
-		return fmt.Errorf("durable: ListOptions.Prefix has %d bytes, at most %d are possible", len(o.Prefix), maxPrefixBytes)
+		return fmt.Errorf("durable: %s.Prefix has %d bytes, at most %d are possible", options, len(o.Prefix), maxPrefixBytes)
 	}
 	return nil
 }
@@ -109,11 +109,16 @@ func (o ListOptions) withDefaults(name string) ListOptions {
 // that any language can enqueue and look. Make one with Redis.List; several with the same prefix
 // are the same queue. It is safe for concurrent use.
 type List struct {
-	redis *Redis
-	name  string
-	opts  ListOptions
-	keys  *listKeys
-	bad   error // of name and options
+	redis   *Redis
+	name    string
+	opts    ListOptions
+	keys    *listKeys
+	scripts *listScriptSet
+	bad     error // of name and options
+
+	// step is how much earlier a job counts as arrived for each level of its priority, where the IDs that wait
+	// are in a sorted set (SortedSet). 0: they are in a list.
+	step time.Duration
 
 	await  lane         // of this queue's Await, which keeps its place until the command ends
 	cursor atomic.Value // string: where the search for unregistered lists goes on
@@ -126,20 +131,25 @@ type List struct {
 // List makes a handle of the queue name. Nil options mean the defaults. It does not touch
 // the network; a bad name or option is reported by Info, and by every call.
 func (r *Redis) List(name string, opts *ListOptions) *List {
-	l := &List{redis: r, name: name, await: newLane(awaitLane)}
-	l.cursor.Store("0")
-	if opts != nil {
-		l.opts = *opts
+	if opts == nil {
+		opts = &ListOptions{}
 	}
+	l := newList(r, name, "ListOptions", *opts)
+	l.keys, l.scripts = newListKeys(l.opts.Prefix), listScripts
+	return l
+}
+
+// newList makes what a list and a sorted set have in common.
+func newList(r *Redis, name, options string, opts ListOptions) *List {
+	l := &List{redis: r, name: name, opts: opts.withDefaults(name), await: newLane(awaitLane)}
+	l.cursor.Store("0")
 	l.bad = validateName(name)
 	if l.bad == nil {
-		l.bad = l.opts.validate()
+		l.bad = opts.validate(options)
 	}
-	l.opts = l.opts.withDefaults(name)
 	if l.bad == nil && r.cluster && !hasHashTag(l.opts.Prefix) {
-		l.bad = fmt.Errorf("durable: ListOptions.Prefix %q has no hash tag in braces, which a cluster needs", l.opts.Prefix)
+		l.bad = fmt.Errorf("durable: %s.Prefix %q has no hash tag in braces, which a cluster needs", options, l.opts.Prefix)
 	}
-	l.keys = newListKeys(l.opts.Prefix)
 	return l
 }
 
@@ -164,7 +174,7 @@ func validateName(name string) error {
 // Info tells the name and the bound, and the error of a bad name or option.
 func (l *List) Info() (Info, error) {
 	return Info{Name: l.name, MaxBacklog: l.opts.MaxBacklog, Replicas: l.redis.opts.Replicas, Capabilities: Capabilities{
-		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true,
+		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, Priority: l.step > 0,
 	}}, l.bad
 }
 
@@ -199,7 +209,11 @@ func (l *List) run(ctx context.Context, in lane, s *script, args ...any) (code s
 	}
 	defer in.leave()
 	client, _ := l.redis.hold(l)
-	args = append([]any{s.verb, l.keys.prefix, wireVersion}, args...)
+	head := []any{s.verb, l.keys.prefix, wireVersion}
+	if l.step > 0 && s != l.scripts.probe {
+		head = append(head, l.step.Microseconds())
+	}
+	args = append(head, args...)
 	got, err := l.redis.exec(ctx, client, s, l.keys.fixed, args)
 	if err != nil {
 		return "", nil, classify(l.name, s.verb, err)
@@ -237,7 +251,7 @@ func millis(d time.Duration) int64 { return max(0, d.Milliseconds()) }
 // where a crash is charged, after a short delay, or to the dead letters when the crashes are used
 // up. One call looks at a bounded number of consumers and entries.
 func (l *List) Sweep(ctx context.Context) (Swept, error) {
-	_, answer, err := l.run(ctx, l.redis.commands, listScripts.sweep,
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.sweep,
 		l.opts.MaxCrashes, l.opts.MaxDead, l.opts.MaxCorrupt, l.opts.MaxCompleted, returnStep, sweepMembers,
 		l.cursor.Load(), l.keys.processingPattern, searchStep, unknownLease)
 	if err != nil {
@@ -259,7 +273,7 @@ func (l *List) Sweep(ctx context.Context) (Swept, error) {
 // Stats reads sizes and counters, all of one instant. Claims are those of the first 1,000
 // registered consumers.
 func (l *List) Stats(ctx context.Context) (Stats, error) {
-	_, answer, err := l.run(ctx, l.redis.commands, listScripts.stats, statsMembers)
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.stats, statsMembers)
 	if err != nil {
 		return Stats{}, err
 	}

@@ -3,11 +3,10 @@ package durable
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -39,14 +38,15 @@ func (l *List) Inspect(ctx context.Context) (CheckWarnings, error) {
 		return nil, &CheckError{Queue: l.name, Problems: []string{l.bad.Error()}}
 	}
 	var found findings
-	args := []any{len(probes(l.keys.probe))}
-	for _, p := range probes(l.keys.probe) {
+	tried := probes(l.keys.probe, l.scripts.commands)
+	args := []any{len(tried)}
+	for _, p := range tried {
 		args = append(args, len(p))
 		for _, word := range p {
 			args = append(args, word)
 		}
 	}
-	_, answer, err := l.run(ctx, l.redis.commands, listScripts.probe, args...)
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.probe, args...)
 	if denied := denial(err); denied != "" {
 		found.problem("the user may not run EVAL on keys under %q (%s)", l.keys.prefix, denied)
 		return nil, found.err(l.name)
@@ -63,7 +63,10 @@ func (l *List) Inspect(ctx context.Context) (CheckWarnings, error) {
 		found.problem("the queue is of wire version %d, this library speaks %d: use a newer one", wire, wireVersion)
 	}
 	l.judgeLimits(&found, &answer)
-	found.judgeProbes(probes(l.keys.probe), answer)
+	found.judgeProbes(tried, answer)
+	if l.step > 0 {
+		l.judgeAgeing(&found, answer[min(len(tried), len(answer)):])
+	}
 
 	switch err := l.probeAwait(ctx); {
 	case denial(err) != "":
@@ -152,6 +155,14 @@ func (l *List) judgeLimits(f *findings, answer *reply) {
 	}
 }
 
+// judgeAgeing compares what a level of priority counts with what it did for whoever has opened the queue last.
+func (l *List) judgeAgeing(f *findings, answer reply) {
+	if theirs := answer.int(); theirs > 0 && theirs != l.step.Microseconds() {
+		f.warnings = append(f.warnings, fmt.Sprintf("Ageing is %v here, and was %v for whoever opened the queue last (%smeta says who and when): everybody should set the same",
+			l.step, time.Duration(theirs)*time.Microsecond, l.keys.prefix))
+	}
+}
+
 // infoField finds one line of an INFO answer; "" when it is not there.
 func infoField(info, name string) string {
 	for line := range strings.Lines(info) {
@@ -235,7 +246,7 @@ func (l *List) probeAwait(ctx context.Context) error {
 	}
 	defer l.redis.commands.leave()
 	client, _ := l.redis.hold(l)
-	err := l.move(ctx, client, l.keys.probe+"from", l.keys.probe+"to", -1)
+	err := l.wait(ctx, client, l.keys.probe+"from", l.keys.probe+"to", l.keys.probe+"list", -1)
 	if err == nil || err == redis.Nil || redis.IsOOMError(err) { //nolint:errorlint // Nil is returned as it is
 		return nil
 	}
@@ -245,61 +256,45 @@ func (l *List) probeAwait(ctx context.Context) error {
 	return classify(l.name, "check", err)
 }
 
-// scriptCommands are the Redis commands that the scripts use, taken from their texts.
-var scriptCommands = sync.OnceValue(func() []string {
-	call := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
-	var names []string
-	for _, s := range []*script{
-		listScripts.open, listScripts.append, listScripts.close, listScripts.claim, listScripts.settle,
-		listScripts.renew, listScripts.sweep, listScripts.leave, listScripts.stats, listScripts.lookup, listScripts.jobs,
-		listScripts.dead, listScripts.pause, listScripts.purge,
-	} {
-		for _, m := range call.FindAllStringSubmatch(s.text, -1) {
-			names = append(names, m[1])
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-})
-
 // probes are harmless uses of every command that the scripts use, on keys of their own. The
 // first write can never grow anything, so that a full server lets the rest pass too; and as in the
 // scripts, the time is asked for before it.
-func probes(prefix string) [][]string {
+func probes(prefix string, commands []string) [][]string {
 	hash, list, zset := prefix+"hash", prefix+"list", prefix+"zset"
 	uses := map[string][]string{
-		"DEL":           {"DEL", hash, list, zset},
-		"EXISTS":        {"EXISTS", hash},
-		"HDEL":          {"HDEL", hash, "f"},
-		"HGET":          {"HGET", hash, "f"},
-		"HGETALL":       {"HGETALL", hash},
-		"HLEN":          {"HLEN", hash},
-		"HINCRBY":       {"HINCRBY", hash, "n", "1"},
-		"HMGET":         {"HMGET", hash, "f"},
-		"HSET":          {"HSET", hash, "n", "1"},
-		"HSETNX":        {"HSETNX", hash, "n", "1"},
-		"HSTRLEN":       {"HSTRLEN", hash, "f"},
-		"LLEN":          {"LLEN", list},
-		"LPUSH":         {"LPUSH", list, "x"},
-		"LRANGE":        {"LRANGE", list, "0", "0"},
-		"LREM":          {"LREM", list, "1", "x"},
-		"LTRIM":         {"LTRIM", list, "1", "0"},
-		"PEXPIRE":       {"PEXPIRE", hash, "1000"},
-		"RPUSH":         {"RPUSH", list, "x"},
-		"SCAN":          {"SCAN", "0", "MATCH", escapeGlob(prefix), "COUNT", "1"},
-		"TIME":          {"TIME"},
-		"TYPE":          {"TYPE", hash},
-		"ZADD":          {"ZADD", zset, "0", "x"},
-		"ZCARD":         {"ZCARD", zset},
-		"ZCOUNT":        {"ZCOUNT", zset, "0", "0"},
-		"ZRANGE":        {"ZRANGE", zset, "0", "0"},
-		"ZRANGEBYSCORE": {"ZRANGEBYSCORE", zset, "0", "0"},
-		"ZREM":          {"ZREM", zset, "x"},
-		"ZSCORE":        {"ZSCORE", zset, "x"},
+		"DEL":             {"DEL", hash, list, zset},
+		"EXISTS":          {"EXISTS", hash},
+		"HDEL":            {"HDEL", hash, "f"},
+		"HGET":            {"HGET", hash, "f"},
+		"HGETALL":         {"HGETALL", hash},
+		"HLEN":            {"HLEN", hash},
+		"HINCRBY":         {"HINCRBY", hash, "n", "1"},
+		"HMGET":           {"HMGET", hash, "f"},
+		"HSET":            {"HSET", hash, "n", "1"},
+		"HSETNX":          {"HSETNX", hash, "n", "1"},
+		"HSTRLEN":         {"HSTRLEN", hash, "f"},
+		"LLEN":            {"LLEN", list},
+		"LPUSH":           {"LPUSH", list, "x"},
+		"LRANGE":          {"LRANGE", list, "0", "0"},
+		"LREM":            {"LREM", list, "1", "x"},
+		"LTRIM":           {"LTRIM", list, "1", "0"},
+		"PEXPIRE":         {"PEXPIRE", hash, "1000"},
+		"RPUSH":           {"RPUSH", list, "x"},
+		"SCAN":            {"SCAN", "0", "MATCH", escapeGlob(prefix), "COUNT", "1"},
+		"TIME":            {"TIME"},
+		"TYPE":            {"TYPE", hash},
+		"ZADD":            {"ZADD", zset, "0", "x"},
+		"ZCARD":           {"ZCARD", zset},
+		"ZCOUNT":          {"ZCOUNT", zset, "0", "0"},
+		"ZRANGE":          {"ZRANGE", zset, "0", "0"},
+		"ZRANGEBYSCORE":   {"ZRANGEBYSCORE", zset, "0", "0"},
+		"ZREM":            {"ZREM", zset, "x"},
+		"ZREMRANGEBYRANK": {"ZREMRANGEBYRANK", zset, "1", "0"},
+		"ZSCORE":          {"ZSCORE", zset, "x"},
 	}
 	last := []string{"LTRIM", "ZREM", "DEL"}
 	all := [][]string{uses["TIME"], uses["ZREM"]}
-	for _, name := range scriptCommands() {
+	for _, name := range commands {
 		if name != "TIME" && !slices.Contains(last, name) {
 			all = append(all, uses[name])
 		}
@@ -322,7 +317,7 @@ func (l *List) ACLRule(user string) string {
 		words = append(words, "resetchannels")
 	}
 	words = append(words, "-@all", "~"+escapeGlob(l.keys.prefix)+"*")
-	commands := append([]string{l.waiter(), "EVAL", "EVALSHA", "INFO"}, scriptCommands()...)
+	commands := append([]string{l.waiter(), "EVAL", "EVALSHA", "INFO"}, l.scripts.commands...)
 	if l.redis.opts.Replicas > 0 {
 		commands = append(commands, "WAIT")
 	}

@@ -49,7 +49,7 @@ func (c *listConsumer) Claim(ctx context.Context, r ClaimRequest) (Claimed, erro
 	for _, ref := range r.Named {
 		args = append(args, ref.ID, ref.Token)
 	}
-	code, answer, err := l.run(ctx, l.redis.commands, listScripts.claim, args...)
+	code, answer, err := l.run(ctx, l.redis.commands, l.scripts.claim, args...)
 	if err != nil {
 		return Claimed{}, err
 	}
@@ -82,7 +82,7 @@ func (c *listConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcome)
 		rest = rest[k:]
 		args[runs] = args[runs].(int) + 1
 	}
-	_, answer, err := l.run(ctx, l.redis.commands, listScripts.settle, args...)
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.settle, args...)
 	if err != nil {
 		return Settled{}, err
 	}
@@ -112,13 +112,13 @@ func (c *listConsumer) Renew(ctx context.Context, lease time.Duration) error {
 	if lease < millisecond {
 		return l.misuse("renew", "the lease must be at least a millisecond")
 	}
-	_, _, err := l.run(ctx, l.redis.renewals, listScripts.renew, c.id, millis(lease))
+	_, _, err := l.run(ctx, l.redis.renewals, l.scripts.renew, c.id, millis(lease))
 	return err
 }
 
 func (c *listConsumer) Leave(ctx context.Context) (bool, error) {
 	l := c.list
-	_, answer, err := l.run(ctx, l.redis.commands, listScripts.leave,
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.leave,
 		c.id, returnStep, l.opts.MaxCrashes, l.opts.MaxCorrupt)
 	if err != nil {
 		return false, err
@@ -155,7 +155,7 @@ func (c *listConsumer) Await(ctx context.Context) error {
 func (l *List) park(ctx context.Context, client redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
-	err := l.move(ctx, client, l.keys.pending, l.keys.arriving, int(Park/time.Second))
+	err := l.wait(ctx, client, l.keys.pending, l.keys.arriving, l.keys.wake, int(Park/time.Second))
 	if err != nil && err != redis.Nil { //nolint:errorlint // Nil is returned as it is
 		return classify(l.name, "await", err)
 	}
@@ -181,9 +181,21 @@ func (l *List) move(ctx context.Context, client redis.UniversalClient, from, to 
 	return err
 }
 
+// wait is the command of Await. In a sorted-set queue it takes the entry of wake, which is there when something
+// may be claimed, and stands for nothing: see lua/zset_ready.lua.
+func (l *List) wait(ctx context.Context, client redis.UniversalClient, from, to, wake string, seconds int) error {
+	if l.step > 0 {
+		return once{redis.NewCmd(ctx, "blpop", wake, seconds)}.send(ctx, client)
+	}
+	return l.move(ctx, client, from, to, seconds)
+}
+
 // waiter is the command with which Await waits, as far as is known.
 func (l *List) waiter() string {
-	if l.older.Load() {
+	switch {
+	case l.step > 0:
+		return "BLPOP"
+	case l.older.Load():
 		return "BRPOPLPUSH"
 	}
 	return "BLMOVE"

@@ -8,6 +8,7 @@ type listKeys struct {
 	prefix            string
 	fixed             []string // in the order of lua/list_base.lua
 	pending, arriving string
+	wake              string // of a sorted-set queue
 	probe             string // the beginning of the keys that Check uses
 	processingPattern string // matches every consumer's list
 }
@@ -25,6 +26,14 @@ func newListKeys(prefix string) *listKeys {
 		prefix + "scheduled", prefix + "dead", prefix + "corrupt", prefix + "reasons", prefix + "consumers",
 		prefix + "completed",
 	}
+	return k
+}
+
+// newSortedSetKeys are those of a sorted-set queue: the same, but that nothing arrives, and wake is in its place.
+func newSortedSetKeys(prefix string) *listKeys {
+	k := newListKeys(prefix)
+	k.arriving, k.wake = "", prefix+"wake"
+	k.fixed[3] = k.wake
 	return k
 }
 

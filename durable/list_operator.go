@@ -15,14 +15,14 @@ func (l *List) Lookup(ctx context.Context, r LookupRequest) (Record, error) {
 	if r.Payload {
 		payload = 1
 	}
-	_, answer, err := l.run(ctx, l.redis.commands, listScripts.lookup, r.ID, payload)
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.lookup, r.ID, payload)
 	if err != nil {
 		return Record{}, err
 	}
 	if len(answer) == 0 {
 		return Record{}, fmt.Errorf("%w: %q of list %s", ErrNoJob, r.ID, l.name)
 	}
-	record := answer.record()
+	record := answer.listRecord()
 	record.Headers = answer.bytes()
 	record.Payload = answer.bytes()
 	return record, nil
@@ -42,13 +42,13 @@ func (l *List) Jobs(ctx context.Context, r JobsRequest) (JobPage, error) {
 		return JobPage{}, l.misuse("jobs", err.Error())
 	}
 	args := append([]any{string(r.State), r.Cursor, n, pageLooks, statsMembers}, r.Filter.args()...)
-	_, answer, err := l.run(ctx, l.redis.commands, listScripts.jobs, args...)
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.jobs, args...)
 	if err != nil {
 		return JobPage{}, err
 	}
 	page := JobPage{Cursor: answer.text()}
-	for len(answer) >= recordWords {
-		page.Jobs = append(page.Jobs, answer.record())
+	for len(answer) > recordWords {
+		page.Jobs = append(page.Jobs, answer.listRecord())
 	}
 	return page, nil
 }
@@ -90,7 +90,7 @@ func (l *List) handle(ctx context.Context, action string, s Selection) (Handled,
 	for _, id := range s.IDs {
 		args = append(args, id)
 	}
-	_, answer, err := l.run(ctx, l.redis.commands, listScripts.dead, args...)
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.dead, args...)
 	if err != nil {
 		return Handled{}, err
 	}
@@ -129,7 +129,7 @@ func (l *List) switchSides(ctx context.Context, op string, sides Side, on int, b
 		names = append(names, "claims")
 	}
 	args := append([]any{on, by, len(names)}, names...)
-	_, _, err := l.run(ctx, l.redis.commands, listScripts.pause, args...)
+	_, _, err := l.run(ctx, l.redis.commands, l.scripts.pause, args...)
 	return err
 }
 
@@ -150,7 +150,7 @@ func (l *List) Purge(ctx context.Context, r PurgeRequest) (Purged, error) {
 	for _, n := range left {
 		args = append(args, n)
 	}
-	_, answer, err := l.run(ctx, l.redis.commands, listScripts.purge, args...)
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.purge, args...)
 	if err != nil {
 		return Purged{}, err
 	}
@@ -213,6 +213,13 @@ func (r *reply) record() Record {
 		Consumer:    r.text(),
 		Reason:      r.text(),
 	}
+}
+
+// listRecord takes one record of a list or a sorted set, which ends with the priority.
+func (r *reply) listRecord() Record {
+	record := r.record()
+	record.Priority = int(r.int())
+	return record
 }
 
 // time takes a time in ms; 0 is none.

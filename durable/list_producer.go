@@ -29,7 +29,7 @@ func (l *List) OpenProducer(ctx context.Context) (Producer, error) {
 
 // open obtains an identity of a kind.
 func (l *List) open(ctx context.Context, kind string, lease int64) (string, error) {
-	_, answer, err := l.run(ctx, l.redis.commands, listScripts.open,
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.open,
 		kind, nonce(), lease, l.opts.MaxBacklog, l.opts.MaxCrashes, l.opts.MaxDead, l.opts.MaxCorrupt, l.opts.MaxCompleted)
 	if err != nil {
 		return "", err
@@ -44,18 +44,21 @@ func (p *listProducer) Append(ctx context.Context, n uint64, jobs []*Job) (Appen
 	if n == 0 {
 		return Appended{}, l.misuse("append", "numbers start at 1")
 	}
+	if err := checkPriorities(l.name, jobs, l.step > 0); err != nil {
+		return Appended{}, err
+	}
 	args := make([]any, 0, 4+3*len(jobs))
 	args = append(args, p.id, strconv.FormatUint(n, 10), l.opts.MaxBacklog, len(jobs))
 	for _, j := range jobs {
 		args = append(args, j.ID, j.Payload, j.Kind)
 	}
 	for i, j := range jobs { // what most leave empty
-		if len(j.Headers) > 0 || j.Delay != 0 || j.MaxAttempts > 0 || j.Timeout != 0 || j.Retention != 0 {
-			args = append(args, i+1, j.Headers, fmt.Sprintf("%d %d %d %d",
-				millis(j.Delay), max(0, j.MaxAttempts), millis(j.Timeout), millis(j.Retention)))
+		if len(j.Headers) > 0 || j.Delay != 0 || j.MaxAttempts > 0 || j.Timeout != 0 || j.Retention != 0 || j.Priority != 0 {
+			args = append(args, i+1, j.Headers, fmt.Sprintf("%d %d %d %d %d",
+				millis(j.Delay), max(0, j.MaxAttempts), millis(j.Timeout), millis(j.Retention), j.Priority))
 		}
 	}
-	_, answer, err := l.run(ctx, l.redis.commands, listScripts.append, args...)
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.append, args...)
 	if err != nil {
 		return Appended{}, err
 	}
@@ -67,7 +70,7 @@ func (p *listProducer) Close(ctx context.Context, n uint64) (Appended, error) {
 	if n == 0 {
 		return Appended{}, l.misuse("close", "numbers start at 1")
 	}
-	_, answer, err := l.run(ctx, l.redis.commands, listScripts.close, p.id, strconv.FormatUint(n, 10))
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.close, p.id, strconv.FormatUint(n, 10))
 	if err != nil {
 		return Appended{}, err
 	}

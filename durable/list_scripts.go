@@ -1,25 +1,60 @@
 package durable
 
-// listScripts are the scripts of the list engine; lua/list_<verb>.lua says what each does.
-var listScripts = struct {
+import (
+	"regexp"
+	"slices"
+)
+
+// listScriptSet are the scripts of a list or a sorted-set queue; lua/list_<verb>.lua says what each does.
+type listScriptSet struct {
 	open, append, close, claim, settle, renew, sweep, leave, stats, probe *script
 	lookup, jobs, dead, pause, purge                                      *script
-}{
-	open:   loadScript("list_open"),
-	append: replicated(loadScript("list_append")),
-	close:  loadScript("list_close"),
-	claim:  loadScript("list_claim"),
-	settle: loadScript("list_settle"),
-	renew:  loadScript("list_renew"),
-	sweep:  loadScript("list_sweep"),
-	leave:  loadScript("list_leave"),
-	stats:  loadScript("list_stats"),
-	probe:  inFull(loadScript("list_probe")),
-	lookup: loadScript("list_lookup"),
-	jobs:   loadScript("list_jobs"),
-	dead:   loadScript("list_dead"),
-	pause:  loadScript("list_pause"),
-	purge:  loadScript("list_purge"),
+
+	commands []string // the Redis commands that they use
+}
+
+var (
+	listScripts      = loadListScripts("list")
+	sortedSetScripts = loadListScripts("zset")
+)
+
+// loadListScripts loads them for an engine: they differ in what they include as ready.
+func loadListScripts(engine string) *listScriptSet {
+	load := func(name string) *script { return loadScriptFor(engine, name) }
+	s := &listScriptSet{
+		open:   load("list_open"),
+		append: replicated(load("list_append")),
+		close:  load("list_close"),
+		claim:  load("list_claim"),
+		settle: load("list_settle"),
+		renew:  load("list_renew"),
+		sweep:  load("list_sweep"),
+		leave:  load("list_leave"),
+		stats:  load("list_stats"),
+		probe:  inFull(load("list_probe")),
+		lookup: load("list_lookup"),
+		jobs:   load("list_jobs"),
+		dead:   load("list_dead"),
+		pause:  load("list_pause"),
+		purge:  load("list_purge"),
+	}
+	s.commands = commandsOf(s.open, s.append, s.close, s.claim, s.settle, s.renew, s.sweep, s.leave, s.stats,
+		s.lookup, s.jobs, s.dead, s.pause, s.purge)
+	return s
+}
+
+var scriptCall = regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
+
+// commandsOf are the Redis commands that scripts use, taken from their texts, in alphabetical order.
+func commandsOf(scripts ...*script) []string {
+	var names []string
+	for _, s := range scripts {
+		for _, m := range scriptCall.FindAllStringSubmatch(s.text, -1) {
+			names = append(names, m[1])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // inFull makes a script one that is never sent by its hash.

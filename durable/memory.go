@@ -20,6 +20,8 @@ type MemoryOptions struct {
 	// MaxCompleted is how many records of completed jobs are kept (Job.Retention); those that would be
 	// forgotten next go first; default 10,000.
 	MaxCompleted int64
+	// Ageing keeps low priorities from starving, as in SortedSetOptions; default 8,784 hours.
+	Ageing time.Duration
 }
 
 const (
@@ -40,7 +42,7 @@ const (
 )
 
 // Memory is a queue in this process's memory: an Engine with the contract of the
-// list engine, for tests, for trying things out, and for work that may be lost with the
+// list and the sorted-set engine, for tests, for trying things out, and for work that may be lost with the
 // process. The Memory is the store: a second handle of the queue is the same *Memory.
 //
 // It starts no goroutine, takes time from package time only, and never blocks except in
@@ -55,7 +57,7 @@ type Memory struct {
 	senders   map[string]*memorySender
 	members   map[string]*memoryMember // the registry of consumers
 	jobs      map[string]*memoryJob
-	pending   ring[*memoryJob]
+	pending   line
 	scheduled schedule
 	dead      ring[*memoryJob] // oldest at the head
 	completed schedule         // by when they are forgotten; some may be over their time
@@ -101,6 +103,11 @@ func NewMemory(opts *MemoryOptions) *Memory {
 	if o.MaxCompleted == 0 {
 		o.MaxCompleted = defaultMaxCompleted
 	}
+	step, err := ageing("MemoryOptions", o.Ageing)
+	if m.bad == nil {
+		m.bad = err
+	}
+	m.pending.step = step
 	return m
 }
 
@@ -124,7 +131,7 @@ func (o *MemoryOptions) validate() error {
 // Info tells the name and the bound, and the error of bad options by name.
 func (m *Memory) Info() (Info, error) {
 	return Info{Name: m.opts.Name, MaxBacklog: m.opts.MaxBacklog, Capabilities: Capabilities{
-		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true,
+		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, Priority: true,
 	}}, m.bad
 }
 

@@ -20,6 +20,7 @@ func openMemory(_ testing.TB, limits durabletest.Limits) func() durable.Engine {
 		MaxDead:    limits.MaxDead,
 
 		MaxCompleted: limits.MaxCompleted,
+		Ageing:       limits.Ageing,
 	})
 	return func() durable.Engine { return m }
 }

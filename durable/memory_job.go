@@ -12,6 +12,8 @@ type memoryJob struct {
 	maxAttempts      int
 	timeout          time.Duration
 	retention        time.Duration
+	priority         int
+	place            int64 // in the line: when it came, in ns, earlier by its priority
 
 	attempts, crashes, deliveries int
 
@@ -39,6 +41,7 @@ func newMemoryJob(j *Job) *memoryJob {
 		timeout:     j.Timeout,
 		retention:   j.Retention.Truncate(millisecond),
 		size:        int64(len(j.Payload)),
+		priority:    j.Priority,
 	}
 }
 
@@ -60,14 +63,14 @@ func (j *memoryJob) claim() *Claim {
 
 // The moves. Each leaves a job in exactly one place.
 
-// last makes a job the last of the queue.
+// last makes a job the last of the queue, as its priority goes.
 func (m *Memory) last(j *memoryJob) {
 	j.state, j.since = StatePending, time.Time{}
-	m.pending.pushTail(j)
+	m.pending.pushTail(j, time.Now())
 	m.rouse()
 }
 
-// first makes a job the next of the queue.
+// first makes a job the next of the queue, as its priority goes.
 func (m *Memory) first(j *memoryJob) {
 	j.state, j.since = StatePending, time.Time{}
 	m.pending.pushHead(j)

@@ -36,7 +36,7 @@ func (j *memoryJob) record() Record {
 	r := Record{
 		ID: j.id, Kind: j.kind, State: j.state, Since: j.since, Reason: j.reason,
 		Attempts: j.attempts, Crashes: j.crashes, Deliveries: j.deliveries,
-		MaxAttempts: j.maxAttempts, Timeout: j.timeout, Retention: j.retention, Size: j.size, Consumer: j.consumer,
+		MaxAttempts: j.maxAttempts, Timeout: j.timeout, Retention: j.retention, Size: j.size, Consumer: j.consumer, Priority: j.priority,
 	}
 	switch {
 	case j.state == StateScheduled, j.state == StateCompleted:

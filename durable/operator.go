@@ -104,6 +104,7 @@ type Record struct {
 	Attempts, Crashes, Deliveries int // failed runs, claims lost with their consumer, claims
 	MaxAttempts                   int
 	Timeout, Retention            time.Duration
+	Priority                      int
 	Size                          int64  // bytes of the payload; also when it is not kept any more
 	Headers                       []byte // of Lookup; a completed job keeps up to 4 KiB
 	Payload                       []byte // of Lookup, when asked for; a completed job keeps none

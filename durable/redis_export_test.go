@@ -40,13 +40,13 @@ func DecodeRefusals(text string) ([]Refusal, error) { return decodeRefusals(text
 // UntriedCommands are those that the scripts use and Check has no probe for.
 func UntriedCommands() []string {
 	tried := map[string]bool{}
-	for _, p := range probes("p") {
+	for _, p := range probes("p", listScripts.commands) {
 		if len(p) > 0 {
 			tried[p[0]] = true
 		}
 	}
 	var untried []string
-	for _, c := range scriptCommands() {
+	for _, c := range listScripts.commands {
 		if !tried[c] {
 			untried = append(untried, c)
 		}

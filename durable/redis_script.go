@@ -29,20 +29,38 @@ type script struct {
 // includeMark begins a line that stands for a whole file.
 const includeMark = "--#include "
 
-// loadScript reads lua/<name>.lua and what it includes. A script that is not there is a
-// mistake in the build: it panics.
+// readyFragment is included by this name, and is lua/<engine>_ready.lua.
+const readyFragment = "ready"
+
+// loadScript reads lua/<name>.lua and what it includes, for the engine that it is named after.
 func loadScript(name string) *script {
+	engine, _, _ := strings.Cut(name, "_")
+	return loadScriptFor(engine, name)
+}
+
+// loadScriptFor reads lua/<name>.lua and what it includes, for an engine. A script that is not there is a
+// mistake in the build: it panics.
+func loadScriptFor(engine, name string) *script {
+	text := luaText(engine, name)
+	_, verb, _ := strings.Cut(name, "_")
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
+	return &script{verb: verb, text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// luaText is a file with all that it includes.
+func luaText(engine, name string) string {
+	if name == readyFragment {
+		name = engine + "_" + readyFragment
+	}
 	var b strings.Builder
 	for line := range strings.Lines(luaFile(name)) {
 		if fragment, ok := strings.CutPrefix(strings.TrimSpace(line), includeMark); ok {
-			b.WriteString(luaFile(fragment))
+			b.WriteString(luaText(engine, fragment))
 			continue
 		}
 		b.WriteString(line)
 	}
-	_, verb, _ := strings.Cut(name, "_")
-	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // see above
-	return &script{verb: verb, text: b.String(), sha: hex.EncodeToString(sum[:])}
+	return b.String()
 }
 
 func luaFile(name string) string {

@@ -41,6 +41,9 @@ func (p *streamProducer) Append(ctx context.Context, n uint64, jobs []*Job) (App
 	if n == 0 {
 		return Appended{}, s.misuse("append", "numbers start at 1")
 	}
+	if err := checkPriorities(s.name, jobs, false); err != nil {
+		return Appended{}, err
+	}
 	args := make([]any, 0, 4+streamJobWords*len(jobs))
 	args = append(args, p.id, strconv.FormatUint(n, 10), s.opts.MaxBacklog, len(jobs))
 	for _, j := range jobs {

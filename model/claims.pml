@@ -8,7 +8,7 @@
  *
  * A comment `script:` names what a step executes; scripts.sum notes what the model was read against.
  * outside: list_probe.lua, list_stats.lua, list_jobs.lua, list_lookup.lua, list_record.lua and
- * outside: list_filter.lua, which change nothing.
+ * outside: list_filter.lua, list_engine.lua, which change nothing.
  */
 
 /* How often each thing may happen in one run. */

@@ -218,7 +218,7 @@ inline may_start(c, j) {
 	assert(gcur[j] == 0)
 }
 
-/* script: list_claim.lua (take) */
+/* script: list_claim.lua (take), list_ready.lua (its entries, wherever a script pushes, returns or takes some) */
 inline take(c, n, sl, source, j) {
 	do
 	:: taken < sl && queue[source+j] > 0 && !halted ->

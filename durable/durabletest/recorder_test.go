@@ -74,5 +74,6 @@ func openMemory(limits durabletest.Limits) *durable.Memory {
 		MaxDead:    limits.MaxDead,
 
 		MaxCompleted: limits.MaxCompleted,
+		Ageing:       limits.Ageing,
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/seed-9dec4fca/weir/durable"
 )
@@ -16,6 +17,9 @@ type Limits struct {
 	MaxDead    int64
 	// MaxCompleted is for RunOperator.
 	MaxCompleted int64
+	// Ageing is for engines with Capabilities.Priority: a job is overtaken by one whose priority is higher by one if
+	// that comes at most so much later.
+	Ageing time.Duration
 }
 
 // Open makes a queue for one subtest, empty, with these limits, and shared with nobody.
@@ -83,6 +87,7 @@ func promises() []promise {
 		appendPromises(),
 		closePromises(),
 		claimPromises(),
+		priorityPromises(),
 		reconcilePromises(),
 		awaitPromises(),
 		verdictPromises(),
@@ -98,6 +103,7 @@ func operatorPromises() []promise {
 		lookupPromises(),
 		retentionPromises(),
 		pagePromises(),
+		operatorPriorityPromises(),
 		deadPromises(),
 		pausePromises(),
 		purgePromises(),

@@ -15,6 +15,7 @@ func fifo(c durable.Capabilities) bool         { return c.FIFO }
 func returnsFirst(c durable.Capabilities) bool { return c.ReturnsFirst }
 func delay(c durable.Capabilities) bool        { return c.Delay }
 func retention(c durable.Capabilities) bool    { return c.Retention }
+func priority(c durable.Capabilities) bool     { return c.Priority }
 
 // needs names the promises that not every engine makes.
 var needs = map[string]func(durable.Capabilities) bool{
@@ -34,6 +35,18 @@ var needs = map[string]func(durable.Capabilities) bool{
 	"a settle with a retention sent twice is applied once":                             retention,
 	"only completed jobs are kept":                                                     retention,
 	"a completed job with a retention is found, without its payload, until it is over": retention,
+
+	"a higher priority is claimed first, and one priority in the order of appending":  priority,
+	"a higher priority overtakes what waits already":                                  priority,
+	"a released job comes back to its place among all priorities":                     priority,
+	"what a leaving consumer returns keeps its place among all priorities":            priority,
+	"a retry, a snooze and a delay keep the priority":                                 priority,
+	"what a dead consumer held keeps its priority":                                    priority,
+	"with ageing, a job is overtaken only by what comes soon after it":                priority,
+	"with ageing, higher priorities that keep coming starve nobody":                   priority,
+	"a priority out of bounds is refused by name":                                     priority,
+	"a record tells the priority, and a page of what waits is in the order of claims": priority,
+	"a redriven job comes behind all others of its priority":                          priority,
 }
 
 // capabilityPromises are those about capabilities themselves. Each looks at the ones that are lacking.
@@ -54,10 +67,11 @@ func capabilityPromises() []promise {
 			if c == (durable.Capabilities{}) {
 				q.Fatalf("info declares no capability at all")
 			}
-			late, kept := job("late"), job("kept")
-			late.Delay, kept.Retention = time.Hour, time.Hour
+			late, kept, urgent := job("late"), job("kept"), job("urgent")
+			late.Delay, kept.Retention, urgent.Priority = time.Hour, time.Hour, 1
 			refuses(q, "delay", !c.Delay, late)
 			refuses(q, "retention", !c.Retention, kept)
+			refuses(q, "priority", !c.Priority, urgent)
 		}},
 	}
 }

@@ -4,7 +4,7 @@ ARGV  id, n          see list_sender
       max_backlog    bound of pending, arriving and scheduled together
       count          then for each job: id payload kind
       then for each job that has more: its position, from 1, headers and, with spaces between, delay (ms)
-                     max_attempts timeout (ms) retention (ms)
+                     max_attempts timeout (ms) retention (ms) priority
 Returns OK taken refused gap backlog paused
         refused is a list of <position>D (duplicate), K (its key is not a job), I (bad ID), each
         ended by a comma; positions count from 0. paused is 1 while an operator has stopped the
@@ -26,7 +26,7 @@ local kind, last, answer_taken, answer_refused = unpack(redis.call('HMGET', send
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
-local backlog = sizes[pending] + sizes[arriving] + sizes[scheduled]
+local backlog = waiting() + sizes[scheduled]
 if number == last then
   redis.call('PEXPIRE', sender, T_rec) -- also for a WAIT behind this: it is about what its connection has written
   return {'OK', answer_taken or '0', answer_refused or '', gap('append', last, number), backlog, stopped}
@@ -51,6 +51,7 @@ local this = id .. ':' .. n
 local room = stopped == 1 and 0 or max_backlog - backlog
 local taken, refused, seen = 0, {}, {}
 local store, entries, due = {}, {}, {} -- numbers of the jobs to store; IDs to push; dates and IDs
+local levels = {} -- of the priority of entries, where it is not 0
 for i = 1, jobs do
   local job_id = ARGV[position + (i - 1) * words + 1]
   local code
@@ -71,9 +72,11 @@ for i = 1, jobs do
     if room <= 0 then break end
     room = room - 1
     store[#store + 1] = i
-    local delay = more[i] and string.match(ARGV[more[i] + 2], '^%d+') or '0'
+    local delay, level = '0'
+    if more[i] then delay, level = string.match(ARGV[more[i] + 2], '^(%d+) .* (%-?%d+)$') end
     if delay == '0' then
       entries[#entries + 1] = job_id
+      if level then levels[#entries] = tonumber(level) end
     else
       due[#due + 1] = now + delay
       due[#due + 1] = job_id
@@ -84,9 +87,7 @@ for i = 1, jobs do
   taken = taken + 1
 end
 
-for i = 1, #entries, 1000 do
-  redis.call('LPUSH', pending, unpack(entries, i, math.min(i + 999, #entries)))
-end
+ready_push(entries, levels)
 for i = 1, #due, 1000 do
   redis.call('ZADD', scheduled, unpack(due, i, math.min(i + 999, #due)))
 end
@@ -105,12 +106,13 @@ for _, i in ipairs(store) do
     end
     field('kind', job_kind, '')
     if rest then
-      local delay, attempts, timeout, retention = string.match(ARGV[rest + 2], '^(%d+) (%d+) (%d+) (%d+)$')
+      local delay, attempts, timeout, retention, priority = string.match(ARGV[rest + 2], '^(%d+) (%d+) (%d+) (%d+) (%-?%d+)$')
       field('headers', ARGV[rest + 1], '')
       field('status', delay == '0' and 'pending' or 'scheduled', 'pending')
       field('max_attempts', attempts, '0')
       field('timeout_ms', timeout, '0')
       field('retention_ms', retention, '0')
+      field('priority', priority, '0')
     end
     redis.call('HSET', keys[i], unpack(fields))
   end

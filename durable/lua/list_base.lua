@@ -1,14 +1,16 @@
---[[ list_base: what every script of the list engine begins with. Not a script of its own.
+--[[ list_base: what every script of the list engine begins with, and of the sorted-set engine, which has the same
+scripts and differs in what waits to be claimed alone: --#include ready is list_ready, or zset_ready. Not a
+script of its own.
 
-KEYS  the fixed keys of the queue, in the order below; always all of them.
+KEYS  the fixed keys of the queue, in the order below; always all of them. In a sorted-set queue the fourth is wake.
       Keys made from an ID or an identity (job:, processing:, sender:) are built here, under
       the prefix, so that they lie in the slot of the fixed keys.
 ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legible
       prefix       of every key of the queue
       wire         the newest wire version this client speaks
-      then what the script's own header says
+      then what ready takes, then what the script's own header says
 Gives T_rec, max_id, sizes (of the fixed lists and sets at the start), now and now_text (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks,
-paused() and count().
+paused() and count(), and what ready gives.
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
@@ -16,7 +18,6 @@ Answers, before any write:
 local redis = redis -- a local is found faster than a global
 local meta, counters, pending, arriving, scheduled, dead, corrupt, reasons, consumers, completed =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local types = {'hash', 'hash', 'list', 'list', 'zset', 'zset', 'zset', 'hash', 'zset', 'zset'}
 local prefix, wire = ARGV[2], tonumber(ARGV[3])
 
 local T_rec = 24 * 3600 * 1000 -- ms; the life of a sender's record after its last request, longer
@@ -46,8 +47,14 @@ local function mistyped(key, wanted)
   end
 end
 
--- Each key is asked for its size, or a field: the cheapest question that fails on another type.
+local seconds, micros = unpack(redis.call('TIME'))
+local now = seconds * 1000 + math.floor(micros / 1000)
+local now_text = string.format('%d', now) -- numbers as arguments of commands are dear
 local sizes = {}
+--#include ready
+
+-- Each key is asked for its size, or a field: the cheapest question that fails on another type.
+local types = {'hash', 'hash', ready_type, 'list', 'zset', 'zset', 'zset', 'hash', 'zset', 'zset'}
 for i, key in ipairs(KEYS) do
   local size
   if types[i] == 'list' then
@@ -65,10 +72,6 @@ local queue_wire = tonumber(sizes[meta] or 0) or 0
 if queue_wire > wire then
   return {'WIRE', tostring(queue_wire)}
 end
-
-local seconds, micros = unpack(redis.call('TIME'))
-local now = seconds * 1000 + math.floor(micros / 1000)
-local now_text = string.format('%d', now) -- numbers as arguments of commands are dear
 
 -- whole reads a field that must be a whole number: missing is 0, anything else nil. Fifteen
 -- digits are exact in a double.

@@ -28,7 +28,7 @@ local max_crashes, max_corrupt, named = tonumber(arg()), tonumber(arg()), tonumb
 local processing, job_prefix = prefix .. 'processing:' .. id, prefix .. 'job:'
 local surplus = 64 -- entries looked at besides those that are taken
 local promotions = 256 -- due jobs made pending by one claim
-local step = 256 -- entries read at once
+local most = 256 -- entries read at once
 local most_held = 9999 -- claims of one consumer that are looked at; far more than it ever has
 do
   local bad = mistyped(processing, 'list')
@@ -148,7 +148,7 @@ if #due > 0 then
     end
   end
   if #awake > 0 then
-    redis.call('LPUSH', pending, unpack(awake))
+    ready_push(awake)
     for _, job_id in ipairs(awake) do
       redis.call('HSET', prefix .. 'job:' .. job_id, 'status', 'pending')
     end
@@ -228,9 +228,9 @@ end
 
 local function take(source)
   while taken < slots and looks > 0 and not full do
-    local ids = redis.call('LRANGE', source, -math.min(slots - taken, looks, step), -1)
+    local ids, places = ready_next(source, math.min(slots - taken, looks, most), 0)
     if #ids == 0 then return end
-    local passed, batch, keys, deliveries = 0, {}, {}, {}
+    local passed, batch, keys, deliveries, from = 0, {}, {}, {}, {}
     for i = #ids, 1, -1 do
       local job_id = ids[i]
       local job, f, payload, job_kind, headers = job_prefix .. job_id, {}
@@ -245,6 +245,7 @@ local function take(source)
         end
         met[job_id] = true
         batch[#batch + 1], keys[#batch + 1] = job_id, job
+        if places then from[#batch] = places[i] end
         give(job_id, payload, job_kind)
         if f then
           local attempts, crashes, before, max_attempts, timeout = unpack(numbers(f))
@@ -265,17 +266,22 @@ local function take(source)
     if #batch > 0 then
       redis.call('LPUSH', processing, unpack(batch))
       for k, job in ipairs(keys) do
-        redis.call('HSET', job, 'status', 'processing', 'claim_token', token, 'claimed_at_ms', now_text,
-          'deliveries', deliveries[k])
+        if places then
+          redis.call('HSET', job, 'status', 'processing', 'claim_token', token, 'claimed_at_ms', now_text,
+            'deliveries', deliveries[k], 'place', from[k])
+        else
+          redis.call('HSET', job, 'status', 'processing', 'claim_token', token, 'claimed_at_ms', now_text,
+            'deliveries', deliveries[k])
+        end
       end
       taken = taken + #batch
     end
-    redis.call('LTRIM', source, 0, -(passed + 1))
+    ready_drop(source, passed)
     looks = looks - passed
   end
 end
-take(arriving)
-take(pending)
+for _, source in ipairs(ready_sources) do take(source) end
+ready_left()
 if taken > 0 then
   first_fence = math.max((whole(redis.call('HGET', counters, 'fence')) or 0) + 1, now)
   redis.call('HSET', counters, 'fence', string.format('%d', first_fence + taken - 1))

@@ -12,7 +12,7 @@ local kind, last, taken, refused = unpack(redis.call('HMGET', sender,
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
-local backlog = sizes[pending] + sizes[arriving] + sizes[scheduled]
+local backlog = waiting() + sizes[scheduled]
 
 redis.call('PEXPIRE', sender, T_rec)
 local missing = gap('append', last, number - 1)

@@ -18,12 +18,13 @@ in dead. Discard: the hash goes first, as the job ends; an entry without one is 
 The cursor carries when the first step was made: what dies later is not part of it, so that a walk ends.
 ]]
 --#include list_base
+--#include list_engine
 --#include list_record
 local action, max_backlog, cursor, limit, looks = arg(), tonumber(arg()), arg(), tonumber(arg()), tonumber(arg())
 --#include list_filter
 local ids = tonumber(arg())
 local moved, missed, full, surplus = {}, {}, false, 0
-local room = max_backlog - redis.call('LLEN', pending) - redis.call('LLEN', arriving) - redis.call('ZCARD', scheduled)
+local room = max_backlog - waiting() - sizes[scheduled]
 
 redis.call('ZREM', consumers, '') -- the primer: never grows
 
@@ -33,7 +34,7 @@ local function act(job_id)
   if action == 'discard' then
     redis.call('DEL', job)
   else
-    redis.call('LPUSH', pending, job_id)
+    ready_push({job_id})
     redis.call('HSET', job, 'status', 'pending', 'attempts', 0, 'crashes', 0, 'claim_token', '')
     room = room - 1
   end

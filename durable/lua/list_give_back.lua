@@ -55,7 +55,7 @@ local function give_back(consumer, job_id, charge, max_crashes, max_corrupt)
       became = 'charged'
     end
   else
-    redis.call('RPUSH', pending, job_id)
+    ready_return(job_id)
     redis.call('HSET', job, 'status', 'pending', 'claim_token', '')
     became = 'returned'
   end

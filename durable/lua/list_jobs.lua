@@ -30,9 +30,8 @@ local function show(job_id, consumer)
   end
 end
 
--- from_head reads n entries of a list that is taken from the right, the next one first.
-local function from_head(list, offset, n)
-  local ids = redis.call('LRANGE', list, -(offset + n), -(offset + 1))
+-- turned is the other way round: the next one first.
+local function turned(ids)
   for i = 1, math.floor(#ids / 2) do ids[i], ids[#ids + 1 - i] = ids[#ids + 1 - i], ids[i] end
   return ids
 end
@@ -64,7 +63,7 @@ if state == 'processing' then
       local list = prefix .. 'processing:' .. c
       if not mistyped(list, 'list') then
         local passed, all = walk(c == resume and tonumber(from) or 0, function(offset, n)
-          return from_head(list, offset, n)
+          return turned(redis.call('LRANGE', list, -(offset + n), -(offset + 1)))
         end, c)
         if not all then
           reply[2] = passed .. ':' .. c
@@ -79,9 +78,12 @@ end
 local read
 if state == 'pending' then
   read = function(offset, n)
-    local before = redis.call('LLEN', arriving)
-    if offset < before then return from_head(arriving, offset, math.min(n, before - offset)) end
-    return from_head(pending, offset - before, n)
+    for _, source in ipairs(ready_sources) do
+      local size = sizes[source]
+      if offset < size then return turned((ready_next(source, math.min(n, size - offset), offset))) end
+      offset = offset - size
+    end
+    return {}
   end
 else
   local set = ({scheduled = scheduled, dead = dead, corrupt = corrupt, completed = completed})[state]

@@ -11,6 +11,7 @@ A producer is refused when Redis is full; a consumer is not, for it has to drain
 Called by List.OpenProducer and List.OpenConsumer.
 ]]
 --#include list_base
+--#include list_engine
 local kind, nonce, lease = args(3)
 local max_backlog, max_crashes, max_dead, max_corrupt, max_completed = args(5)
 
@@ -29,7 +30,8 @@ redis.call('PEXPIRE', sender, T_rec)
 redis.call('HSET', sender, 'kind', kind, 'lease', lease)
 redis.call('PEXPIRE', sender, T_rec)
 redis.call('HSETNX', meta, 'epoch', now)
-redis.call('HSET', meta, 'wire', wire, 'max_backlog', max_backlog, 'max_crashes', max_crashes, 'max_dead', max_dead,
+redis.call('HSET', meta, 'wire', wire, 'engine', engine, 'max_backlog', max_backlog, 'max_crashes', max_crashes, 'max_dead', max_dead,
   'max_corrupt', max_corrupt, 'max_completed', max_completed, 'limits_by', id, 'limits_ms', now)
+if step then redis.call('HSET', meta, 'step_us', step) end
 if kind == 'consumer' then redis.call('ZADD', consumers, now + lease, id) end
 return {'OK', id}

@@ -2,7 +2,8 @@
 and tells what the server said of itself.
 
 ARGV  count    commands that follow, each: how many words, then the words
-Returns OK info wire, max_backlog, max_crashes, max_dead, max_corrupt and max_completed of meta, then for each command its error text, '' for none
+Returns OK info wire, max_backlog, max_crashes, max_dead, max_corrupt and max_completed of meta, then for each command its error text, '' for none,
+        then step_us of meta
         info is '' where the server does not give it to scripts; so is what meta does not hold.
 Called by List.Check.
 ]]
@@ -26,4 +27,6 @@ for _ = 1, tonumber(arg()) do
   local result = redis.pcall(unpack(words))
   reply[#reply + 1] = type(result) == 'table' and result.err or ''
 end
+local step = redis.pcall('HGET', meta, 'step_us')
+reply[#reply + 1] = type(step) == 'string' and step or ''
 return reply

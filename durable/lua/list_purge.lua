@@ -39,16 +39,19 @@ local function free(status, token, job)
 end
 
 local function purge_pending(i)
-  if left[i] < 0 then left[i] = redis.call('LLEN', arriving) + redis.call('LLEN', pending) end
-  for _, list in ipairs({arriving, pending}) do
+  local rest = waiting()
+  if left[i] < 0 then left[i] = rest end
+  for _, source in ipairs(ready_sources) do
     local n = math.min(budget, left[i])
     if n > 0 then
-      local ids = redis.call('LRANGE', list, -n, -1)
+      local ids = ready_next(source, n, 0)
       purge(i, ids, nil, free)
-      redis.call('LTRIM', list, 0, -(#ids + 1))
+      ready_drop(source, #ids)
+      rest = rest - #ids
     end
   end
-  if redis.call('LLEN', arriving) + redis.call('LLEN', pending) == 0 then left[i] = 0 end
+  ready_left()
+  if rest == 0 then left[i] = 0 end
 end
 
 local function purge_set(i, set)

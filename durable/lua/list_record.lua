@@ -2,15 +2,15 @@
 
 Gives record(id), which returns nil where there is no such job, else a table of
         id state kind attempts crashes deliveries max_attempts timeout retention size
-        since due consumer reason
+        since due consumer reason priority
         state: the status, where it is one of ours; corrupt for all that nobody can run; since: when
         it was claimed, died, was quarantined or completed (ms; 0: not known); due: when it may run
         (scheduled) or is forgotten (completed); consumer: who holds it, or completed it.
 ]]
-local words = 14 -- of a record
+local words = 15 -- of a record
 local record_fields = {'status', 'kind', 'attempts', 'crashes', 'deliveries', 'max_attempts',
   'timeout_ms', 'retention_ms', 'claim_token', 'claimed_at_ms', 'reason', 'completed_at_ms', 'completed_by',
-  'payload_bytes'}
+  'payload_bytes', 'priority'}
 
 local function score(set, job_id)
   return math.floor(tonumber(redis.call('ZSCORE', set, job_id) or 0))
@@ -23,7 +23,7 @@ end
 
 -- spoilt is the record of what nobody can run.
 local function spoilt(job_id, reason)
-  return {job_id, 'corrupt', '', 0, 0, 0, 0, 0, 0, 0, score(corrupt, job_id), 0, '', reason}
+  return {job_id, 'corrupt', '', 0, 0, 0, 0, 0, 0, 0, score(corrupt, job_id), 0, '', reason, 0}
 end
 
 local function record(job_id)
@@ -55,5 +55,5 @@ local function record(job_id)
     status, reason = 'corrupt', 'its status is unknown'
   end
   return {job_id, status, f[2] or '', whole(f[3]) or 0, whole(f[4]) or 0, whole(f[5]) or 0, whole(f[6]) or 0,
-    whole(f[7]) or 0, whole(f[8]) or 0, size, since, due, consumer, reason}
+    whole(f[7]) or 0, whole(f[8]) or 0, size, since, due, consumer, reason, tonumber(string.match(f[15] or '', '^%-?%d+$')) or 0}
 end

@@ -130,7 +130,7 @@ end
 -- To the queue first; only then is the claim given up.
 for i = #released, 1, -1 do
   local job_id = released[i]
-  redis.call('RPUSH', pending, job_id)
+  ready_return(job_id)
   redis.call('HSET', job_prefix .. job_id, 'status', 'pending', 'claim_token', '')
   gone[#gone + 1] = job_id
 end

@@ -6,13 +6,14 @@ Returns OK pending scheduled processing dead corrupt completed consumers, then f
 Called by List.Stats.
 ]]
 --#include list_base
+--#include list_engine
 local members = tonumber(arg())
 local processing = 0
 for _, c in ipairs(redis.call('ZRANGE', consumers, 0, members - 1)) do
   local held = redis.pcall('LLEN', prefix .. 'processing:' .. c)
   if type(held) == 'number' then processing = processing + held end
 end
-local reply = {'OK', redis.call('LLEN', pending) + redis.call('LLEN', arriving), redis.call('ZCARD', scheduled),
+local reply = {'OK', waiting(), sizes[scheduled],
   processing, redis.call('ZCARD', dead), redis.call('ZCARD', corrupt),
   redis.call('ZCOUNT', completed, '(' .. now, '+inf'), redis.call('ZCARD', consumers)}
 for _, what in ipairs({'intake', 'claims'}) do
