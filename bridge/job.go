@@ -103,10 +103,11 @@ func encodeHeaders(headers map[string]string) ([]byte, error) {
 	return json.Marshal(headers)
 }
 
-func decodeHeaders(raw []byte) (headers map[string]string, err error) {
+func decodeHeaders(raw []byte) (map[string]string, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
+	var headers map[string]string // escapes: not before it is needed
 	if err := json.Unmarshal(raw, &headers); err != nil {
 		return nil, fmt.Errorf("headers: %w", err)
 	}

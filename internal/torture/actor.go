@@ -91,7 +91,7 @@ func (a *actor) perform() error {
 	heap := watchHeap(ctx)
 
 	rdb := r.client()
-	store, err := durable.NewRedis(rdb, &durable.RedisOptions{Timeout: r.Timeout})
+	store, err := durable.NewRedis(rdb, &durable.RedisOptions{Timeout: r.Timeout, Replicas: r.Replicas, ReplicaWait: r.Timeout / 4})
 	if err != nil {
 		return err
 	}

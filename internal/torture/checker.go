@@ -13,15 +13,16 @@ import (
 // all it was told, and a queue that ends empty.
 type expectation struct {
 	queue    string
-	lossy    int64 // Redis lost what it was told from about this moment on (ns); 0: nothing
-	foreign  int   // jobs that came in without the library
-	removed  int   // jobs that an operator took out
-	uncount  bool  // the counters were spoilt, so they need not add up
-	halves   bool  // scripts stopped in the middle: a completion may be told as gone
-	steady   bool  // nothing was frozen or cut off, so no lease may be lost
-	notEmpty bool  // the queue does not end empty
-	memory   int64 // what Redis used before; 0: not compared
-	orphans  int   // hashes that an operator left without an entry
+	replicas string // IDs that begin so asked for replicas, and are not lost with the primary
+	lossy    int64  // Redis lost what it was told from about this moment on (ns); 0: nothing
+	foreign  int    // jobs that came in without the library
+	removed  int    // jobs that an operator took out
+	uncount  bool   // the counters were spoilt, so they need not add up
+	halves   bool   // scripts stopped in the middle: a completion may be told as gone
+	steady   bool   // nothing was frozen or cut off, so no lease may be lost
+	notEmpty bool   // the queue does not end empty
+	memory   int64  // what Redis used before; 0: not compared
+	orphans  int    // hashes that an operator left without an entry
 }
 
 // grace is what a loaded machine may add to any limit.
@@ -147,6 +148,7 @@ func (l *lab) checkJobs(h *history, p *picture, x expectation) {
 			if x.lossy == 0 && x.removed == 0 {
 				l.breach("%s was reported enqueued and is nowhere (%d runs)", id, len(j.runs))
 			}
+			l.require(j.alone || x.replicas == "" || !strings.HasPrefix(id, x.replicas), "%s is lost, and was reported to be on a replica", id)
 			// A second before, as replication and the ledger are not of the same instant.
 			l.require(x.lossy == 0 || j.reported >= x.lossy-int64(time.Second),
 				"%s is lost, and was reported enqueued %v before Redis lost anything", id, time.Duration(x.lossy-j.reported))
@@ -155,6 +157,20 @@ func (l *lab) checkJobs(h *history, p *picture, x expectation) {
 	l.figure("reported", reported)
 	l.figure("completed", completed)
 	l.figure("lost", lost)
+	if x.replicas != "" {
+		careful, alone := 0, 0
+		for id, j := range h.jobs {
+			if strings.HasPrefix(id, x.replicas) && j.reported > 0 {
+				careful++
+				if j.alone {
+					alone++
+				}
+			}
+		}
+		l.figure("replicated", careful-alone)
+		l.figure("unreplicated", alone)
+		l.require(careful > alone && alone > 0, "%d jobs asked for a replica, %d did without: nothing was seen", careful, alone)
+	}
 	if x.lossy == 0 {
 		l.require(lost <= x.removed, "%d lost", lost)
 		l.require(h.count["gone"] <= x.removed || x.halves, "%d claims ended as gone", h.count["gone"])

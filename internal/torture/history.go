@@ -21,6 +21,7 @@ type life struct {
 	offered, accepted, reported int64 // when; 0: never
 	runs                        []*run
 	completed                   []entry
+	alone                       bool // reported without the replicas that were asked for
 	back                        bool // Shutdown returned it, or it ended without being durable
 	dead                        bool
 }
@@ -89,6 +90,8 @@ func (l *lab) readHistory() *history {
 			j.accepted = e.T
 		case "enqueued":
 			j.reported = e.T
+		case "unreplicated":
+			j.alone = true
 		case noteReturned, "evicted", "refused", "abandoned":
 			j.back = true
 		case noteStart:

@@ -25,6 +25,7 @@ type role struct {
 	User, Pass string
 	Odd        bool          // the user's own client has a pool of one, retries, and no patience
 	Timeout    time.Duration // of one exchange
+	Replicas   int           // that are to have a job before it is reported enqueued
 	List       durable.ListOptions
 
 	// Work.
