@@ -40,6 +40,10 @@ type Job[T any] struct {
 	// payload: until then Operator.Lookup finds it, and a job of the same ID is refused as a duplicate. Whole
 	// milliseconds. 0: as the kind says.
 	Retention time.Duration
+	// Priority is from -durable.MaxPriority to durable.MaxPriority: of the jobs that wait in the store, one of a
+	// higher priority is run first. In the front the order is that of admission. What is not 0 needs an engine with
+	// priorities (durable.Redis.SortedSet, durable.Memory): from others it is refused, with durable.ErrUnsupported.
+	Priority int
 }
 
 const maxIDLen = 256

@@ -105,6 +105,8 @@ func (j *Job[T]) validate() error {
 		return fmt.Errorf("bridge: Job.Delay is negative: %v", j.Delay)
 	case j.MaxAttempts < 0:
 		return fmt.Errorf("bridge: Job.MaxAttempts is negative: %d", j.MaxAttempts)
+	case j.Priority < -durable.MaxPriority || j.Priority > durable.MaxPriority:
+		return fmt.Errorf("bridge: Job.Priority is %d, must be from %d to %d", j.Priority, -durable.MaxPriority, durable.MaxPriority)
 	}
 	if err := storable("Timeout", j.Timeout); err != nil {
 		return fmt.Errorf("bridge: Job.%w", err)
@@ -141,7 +143,7 @@ func (k *Kind[T]) submit(ctx context.Context, j Job[T], p policy.Policy) (*Ticke
 	return k.q.submit(ctx, &durable.Job{
 		ID: j.ID, Kind: k.name, Payload: payload, Headers: headers,
 		Delay: j.Delay, MaxAttempts: j.MaxAttempts, Timeout: j.Timeout,
-		Retention: cmp.Or(j.Retention, k.keep),
+		Retention: cmp.Or(j.Retention, k.keep), Priority: j.Priority,
 	}, p)
 }
 
@@ -179,6 +181,10 @@ func (q *Queue) submit(ctx context.Context, wire *durable.Job, p policy.Policy) 
 	if size > int64(q.opts.MaxPayload) {
 		return nil, q.refuse(policy.ReasonTooLarge, wire.Kind,
 			fmt.Errorf("bridge: payload and headers have %d bytes, more than Options.MaxPayload = %d", size, q.opts.MaxPayload))
+	}
+	if wire.Priority != 0 && !q.info.Capabilities.Priority {
+		return nil, q.refuse(policy.ReasonInvalid, wire.Kind,
+			fmt.Errorf("bridge: Job.Priority is %d: %w", wire.Priority, durable.ErrUnsupported))
 	}
 	if cause := q.unusable.Load(); cause != nil && q.askAgain() {
 		return nil, q.refuse(policy.ReasonUnusable, wire.Kind, *cause)

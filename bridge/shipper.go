@@ -355,7 +355,8 @@ func (s *shipper) giveBack(j *job, state local.State, cause error) []Returned {
 	headers, _ := decodeHeaders(j.wire.Headers) // encoded by us
 	back := Returned{
 		ID: j.id, Kind: j.kind, Payload: j.wire.Payload, Headers: headers, Delay: j.wire.Delay,
-		MaxAttempts: j.wire.MaxAttempts, Timeout: j.wire.Timeout, Retention: j.wire.Retention, Err: cause,
+		MaxAttempts: j.wire.MaxAttempts, Timeout: j.wire.Timeout, Retention: j.wire.Retention,
+		Priority: j.wire.Priority, Err: cause,
 	}
 	s.end(j, state, cause)
 	return []Returned{back}

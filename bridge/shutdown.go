@@ -29,6 +29,7 @@ type Returned struct {
 	MaxAttempts int
 	Timeout     time.Duration
 	Retention   time.Duration // of the job, or else of its kind
+	Priority    int
 	Err         error
 }
 

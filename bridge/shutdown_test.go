@@ -171,7 +171,7 @@ func TestReturnedJobsAreAsTheyWereSubmitted(t *testing.T) {
 		b.outage.begin(durabletest.Fault{Action: durabletest.Refuse})
 		headers := map[string]string{"trace": "1"}
 		submitJob(t, kind, bridge.Job[int]{
-			ID: "1", Value: 42, Headers: headers, Delay: time.Second, MaxAttempts: 3, Timeout: time.Minute, Retention: time.Hour,
+			ID: "1", Value: 42, Headers: headers, Delay: time.Second, MaxAttempts: 3, Timeout: time.Minute, Retention: time.Hour, Priority: -3,
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -186,7 +186,7 @@ func TestReturnedJobsAreAsTheyWereSubmitted(t *testing.T) {
 		back.Err = nil
 		want := bridge.Returned{
 			ID: "1", Kind: "count", Payload: []byte("42"), Headers: headers,
-			Delay: time.Second, MaxAttempts: 3, Timeout: time.Minute, Retention: time.Hour,
+			Delay: time.Second, MaxAttempts: 3, Timeout: time.Minute, Retention: time.Hour, Priority: -3,
 		}
 		if diff := cmp.Diff(want, back); diff != "" {
 			t.Errorf("returned (-want +got):\n%s", diff)

@@ -3,12 +3,14 @@ package bridge_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed-9dec4fca/weir/bridge"
+	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/durable/durabletest"
 	"github.com/seed-9dec4fca/weir/local"
 	"github.com/seed-9dec4fca/weir/policy"
@@ -55,6 +57,8 @@ func TestSubmitRefusesAndTheCallerKeepsTheJob(t *testing.T) {
 		{"a negative delay", bridge.Job[int]{ID: "1", Delay: -1}, policy.Reject(), policy.ReasonInvalid, "Job.Delay"},
 		{"negative attempts", bridge.Job[int]{ID: "1", MaxAttempts: -1}, policy.Reject(), policy.ReasonInvalid, "Job.MaxAttempts"},
 		{"a negative retention", bridge.Job[int]{ID: "1", Retention: -1}, policy.Reject(), policy.ReasonInvalid, "Job.Retention"},
+		{"a priority that is too high", bridge.Job[int]{ID: "1", Priority: 101}, policy.Reject(), policy.ReasonInvalid, "Job.Priority is 101"},
+		{"a priority that is too low", bridge.Job[int]{ID: "1", Priority: -101}, policy.Reject(), policy.ReasonInvalid, "Job.Priority is -101"},
 		{"a negative timeout", bridge.Job[int]{ID: "1", Timeout: -1}, policy.Reject(), policy.ReasonInvalid, "Job.Timeout"},
 		{"a timeout that the store would take for none", bridge.Job[int]{ID: "1", Timeout: 1e6 - 1}, policy.Reject(), policy.ReasonInvalid, "Job.Timeout is 999.999µs, less than a millisecond"},
 		{"a retention that the store would take for none", bridge.Job[int]{ID: "1", Retention: 1}, policy.Reject(), policy.ReasonInvalid, "Job.Retention is 1ns"},
@@ -96,6 +100,65 @@ func TestSubmitRefusesAndTheCallerKeepsTheJob(t *testing.T) {
 		b.refused(t, ticket, err, policy.ReasonTimeout, "deadline")
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, policy.ErrFull) {
 			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// withoutPriority is an engine that has none.
+type withoutPriority struct{ durable.Engine }
+
+func (e withoutPriority) Info() (durable.Info, error) {
+	info, err := e.Engine.Info()
+	info.Capabilities.Priority = false
+	return info, err
+}
+
+func TestPriority(t *testing.T) {
+	t.Parallel()
+	bubble(t, "what an engine without priorities cannot keep is refused by name", func(t *testing.T) {
+		q, err := bridge.Open(withoutPriority{durable.NewMemory(nil)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _, _ = q.Shutdown(t.Context()) }()
+		kind := bridge.NewKind[int](q, "count", nil)
+		_, err = kind.SubmitJob(t.Context(), bridge.Job[int]{ID: "1", Priority: 1}, policy.Reject())
+		if !errors.Is(err, policy.ErrInvalid) || !errors.Is(err, durable.ErrUnsupported) || !strings.Contains(err.Error(), "Job.Priority is 1") {
+			t.Errorf("got %v", err)
+		}
+		if ticket, err := kind.SubmitJob(t.Context(), bridge.Job[int]{ID: "1"}, policy.Reject()); err != nil || ticket.WaitEnqueued(t.Context()) != nil {
+			t.Errorf("without a priority: %v", err)
+		}
+	})
+	bubble(t, "the highest runs first", func(t *testing.T) {
+		q, err := bridge.Open(durable.NewMemory(nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := bridge.NewKind[int](q, "count", nil)
+		var order []int
+		if err := kind.Handle(func(_ context.Context, d *bridge.Delivery[int]) error {
+			order = append(order, d.Value)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for i, priority := range []int{0, -1, 5, 0, durable.MaxPriority} {
+			ticket, err := kind.SubmitJob(t.Context(), bridge.Job[int]{ID: q.NewID(), Value: i, Priority: priority}, policy.Reject())
+			if err != nil || ticket.WaitEnqueued(t.Context()) != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := q.Run(ctx, &bridge.RunOptions{Workers: 1}); err != nil {
+			t.Error(err)
+		}
+		if want := []int{4, 2, 0, 3, 1}; !slices.Equal(order, want) {
+			t.Errorf("ran %v, want %v", order, want)
+		}
+		if _, err := q.Shutdown(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }
