@@ -73,7 +73,7 @@ for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
     redis.call('LPUSH', KEYS[2], id)
     redis.call('HSET', hash, 'status', 'pending', 'claim_token', '', 'claimed_at_ms', 0)
     back[#back + 1] = id
-  end
+  end -- of an old one
 end
 return back`
 )

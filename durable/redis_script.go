@@ -106,7 +106,7 @@ func (r *Redis) exec(ctx context.Context, client redis.UniversalClient, s *scrip
 		return got, err
 	})
 	if answer, ok := got.([]any); ok {
-		got = append(answer, had)
+		return append(answer, had), err
 	}
 	return got, err
 }
