@@ -8,7 +8,7 @@
 // with whoever looks at the queue or adds to it in another language:
 //
 //	pending               list    IDs; pushed at the left, taken from the right
-//	arriving              list    IDs that a BLMOVE has just moved; taken before pending
+//	arriving              list    IDs that a BLMOVE (or BRPOPLPUSH) has just moved; taken before pending
 //	processing:<consumer> list    IDs that this consumer has claimed
 //	job:<id>              hash    payload status attempts claim_token claimed_at_ms kind headers
 //	                              deliveries crashes max_attempts timeout_ms retention_ms reason append,
@@ -76,11 +76,12 @@
 //	bytes per job    | about 480 (4)      | its own            | about 330 (4)
 //	who waits        | one is woken       | one is woken       | all are woken
 //	survives         | what Redis does    | nothing            | what Redis does
-//	minimum version  | Redis 6.2          | none               | Redis 7.0
+//	minimum version  | Redis 5.0 (5)      | none               | Redis 7.0
 //
 // (1) A list and a stream have one order, and it is that of arrival. (2) A list's entry is taken by one
 // consumer, and then it is not there for others. (3) They are dearer: about 1.7 times the server's time of a list.
-// (4) Waiting, with 100 bytes of payload, on Redis 7.0.15.
+// (4) Waiting, with 100 bytes of payload, on Redis 7.0.15. (5) Without BLMOVE (before 6.2) it waits in BRPOPLPUSH,
+// which the first check finds out and warns of; the scripts need the replication of effects, the default since 5.0.
 //
 // # Scripts
 //
@@ -95,6 +96,6 @@
 // # Goroutines
 //
 // A Redis, a List and a Stream start none that outlast a call, but for the one of an Await that was given
-// up: it ends with its BLMOVE or XREAD, within a second or so, and Close waits for it. Those of
+// up: it ends with its BLMOVE, BRPOPLPUSH or XREAD, within a second or so, and Close waits for it. Those of
 // go-redis that still dial when a client is closed are cancelled. Memory starts none.
 package durable
