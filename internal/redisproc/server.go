@@ -118,7 +118,7 @@ func (p *Process) ready(addr string) error {
 		probe, err := net.Dial("tcp", addr)
 		if err == nil {
 			_ = probe.Close()
-			info, err = c.Info(ctx, "server", "persistence").Result()
+			info, err = c.Info(ctx).Result() // one section, or all: several at once are asked for since 7.0
 		}
 		if err == nil && !strings.Contains(info, pid) {
 			return fmt.Errorf("another server answers on %s", addr)
