@@ -44,10 +44,10 @@ func (s *session) consume() {
 			s.r.crew.run(claims)
 		}
 		s.r.q.noteClaims(claimed.Status == durable.ClaimPaused)
-		switch claimed.Status {
-		case durable.ClaimPaused:
+		switch {
+		case claimed.Status == durable.ClaimPaused:
 			sleep(ctx, paused.pause())
-		case durable.ClaimEmpty:
+		case claimed.Status == durable.ClaimEmpty || claimed.Drained:
 			paused.ok()
 			parked.wait(ctx, claimed.NextDue)
 		default:

@@ -171,7 +171,6 @@ func (c *crew) handOn(claims []*execution, why error) {
 // putBack releases claims that were not begun, all at once, so that they keep their order.
 func (r *run) putBack(claims []*execution, why error) {
 	for _, e := range claims {
-		e.ticket = r.q.promise(e.claim.ID)
 		e.ended(EventReleased, durable.Outcome{Verdict: durable.Release}, why)
 	}
 	r.settler.add(claims...)

@@ -52,7 +52,6 @@ func (e *execution) run() {
 		e.conclude(EventReleased, durable.Outcome{Verdict: durable.Release}, context.Cause(e.s.ctx))
 		return
 	}
-	e.how, e.ticket = q.handling(c.Kind), q.promise(c.ID)
 	if e.how == nil {
 		e.conclude(EventUnhandled, durable.Outcome{Verdict: durable.Snooze, Delay: r.opts.UnknownDelay}, nil)
 		return

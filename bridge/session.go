@@ -129,15 +129,18 @@ func (s *session) renew() error {
 
 // hold notes claims that were answered; false if the answer came after the lease.
 func (s *session) hold(claims []*durable.Claim) ([]*execution, bool) {
+	q := s.r.q
+	held := make([]*execution, len(claims))
+	for i, c := range claims {
+		held[i] = &execution{r: s.r, s: s, claim: c, how: q.handling(c.Kind), ticket: q.promise(c.ID)}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !time.Now().Before(s.until) || s.ctx.Err() != nil {
 		return nil, false
 	}
-	held := make([]*execution, len(claims))
-	for i, c := range claims {
-		held[i] = &execution{r: s.r, s: s, claim: c}
-		s.held[held[i]] = struct{}{}
+	for _, e := range held {
+		s.held[e] = struct{}{}
 	}
 	return held, true
 }

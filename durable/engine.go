@@ -210,7 +210,10 @@ type Ref struct{ ID, Token string }
 // Claimed is the answer to a claim.
 type Claimed struct {
 	Status ClaimStatus
-	Jobs   []*Claim
+	// Drained is set with ClaimJobs when nothing was left that can be claimed now: what comes next is an Await,
+	// as after ClaimEmpty. An engine may leave it out.
+	Drained bool
+	Jobs    []*Claim
 	// NextDue is how long until the next scheduled job is due; negative when none is known.
 	NextDue time.Duration
 	// Dropped counts entries that were surplus copies or had lost their job, and

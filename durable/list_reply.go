@@ -116,6 +116,8 @@ func decodeRefusals(text string) ([]Refusal, error) {
 func (r *reply) claimed(code, token string) (Claimed, error) {
 	var c Claimed
 	switch code {
+	case "L":
+		c.Status, c.Drained = ClaimJobs, true
 	case "J", "E", "M", "P", "R":
 		c.Status = ClaimStatus(code[0])
 	default:

@@ -155,6 +155,7 @@ func (m *Memory) claim(c *memoryMember, r *ClaimRequest, now time.Time) Claimed 
 	switch {
 	case len(answer.Jobs) > 0:
 		answer.Status = ClaimJobs
+		answer.Drained = len(answer.Jobs) < r.Slots && m.pending.len() == 0 && !m.scheduled.due(now)
 	case answer.Status == 0:
 		answer.Status = ClaimEmpty
 		if m.scheduled.due(now) {

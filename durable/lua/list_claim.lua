@@ -11,7 +11,7 @@ Returns status next_due dropped corrupt gap fence jobs, then for each job id pay
         job that has more: its position, from 0, headers and, with spaces between, attempts crashes
         deliveries max_attempts timeout (ms). Without: a first delivery with nothing set.
         fence is that of the first job; the others have the next ones.
-        status: J jobs, E nothing there, M stopped early, P paused, R reconcile (name what you
+        status: J jobs, L jobs and nothing is left, E nothing there, M stopped early, P paused, R reconcile (name what you
         hold, under the next number); next_due in ms, -1 for none.
         FENCED, EXPIRED, UNKNOWN, OLD: nothing was changed.
 Called by consumer.Claim.
@@ -104,9 +104,9 @@ end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 
-local function remember(status)
+local function remember(status, told)
   redis.call('HSET', sender, 'claim', n, 'claim_status', status, 'claim_fence', string.format('%d', first_fence))
-  return answer(status)
+  return answer(told or status)
 end
 
 if paused('claims') then
@@ -290,6 +290,9 @@ end
 count('claimed', taken)
 count('dropped', dropped)
 count('deferred', deferred)
-if taken > 0 then return remember('J') end
+if taken > 0 then
+  local drained = taken < slots and looks > 0 and not full and #due < promotions
+  return remember('J', drained and 'L' or 'J')
+end
 if looks <= 0 or #due == promotions then return remember('M') end
 return remember('E')

@@ -40,7 +40,7 @@ end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 
-local codes, over, gone, released, ended = {}, {}, {}, {}, {}
+local codes, over, gone, released, ended = {}, {}, {}, {}, {} -- gone: IDs in their order, and true by ID
 local done, retained, retried, snoozed = 0, 0, 0, 0
 
 local function later(job_id, delay, ...)
@@ -48,14 +48,23 @@ local function later(job_id, delay, ...)
   redis.call('HSET', job_prefix .. job_id, 'status', 'scheduled', 'claim_token', '', ...)
 end
 
+-- leaves notes a job whose entry goes.
+local function leaves(job_id)
+  if not gone[job_id] then
+    gone[job_id] = true
+    gone[#gone + 1] = job_id
+  end
+end
+
 -- refusal is the code for an outcome whose claim is not held; nil for one that is to be applied.
 local function refusal(job_id, token)
   local holds = redis.pcall('HGET', job_prefix .. job_id, 'claim_token')
+  if holds == token and token ~= '' and not ended[job_id] and not released[job_id] then return nil end
   if ended[job_id] or type(holds) == 'table' or (not holds and redis.call('EXISTS', job_prefix .. job_id) == 0) then
-    gone[#gone + 1] = job_id
+    leaves(job_id)
     return 'G'
   end
-  if token == '' or holds ~= token or released[job_id] then return 'S' end
+  return 'S'
 end
 
 local function complete(job_id, token)
@@ -78,7 +87,7 @@ local function complete(job_id, token)
   end
   ended[job_id] = true
   if not again then done = done + 1 end
-  gone[#gone + 1] = job_id
+  leaves(job_id)
   return 'O'
 end
 
@@ -107,7 +116,7 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
     released[job_id] = true
     return code
   end
-  gone[#gone + 1] = job_id
+  leaves(job_id)
   return code
 end
 
@@ -132,33 +141,24 @@ for i = #released, 1, -1 do
   local job_id = released[i]
   ready_return(job_id)
   redis.call('HSET', job_prefix .. job_id, 'status', 'pending', 'claim_token', '')
-  gone[#gone + 1] = job_id
+  leaves(job_id)
 end
 for i = 1, #over, 1000 do
   redis.call('DEL', unpack(over, i, math.min(i + 999, #over)))
 end
 
 -- The oldest claims are mostly settled first, and lie together at the tail: one trim then.
-local function tail_run()
-  local wanted, left = {}, 0
-  for _, job_id in ipairs(gone) do
-    if not wanted[job_id] then
-      wanted[job_id] = true
-      left = left + 1
-    end
-  end
-  local length = left
-  for _, job_id in ipairs(redis.call('LRANGE', processing, -length, -1)) do
-    if wanted[job_id] then
-      wanted[job_id] = nil
+local left = #gone
+if left > 3 then
+  for _, job_id in ipairs(redis.call('LRANGE', processing, -left, -1)) do
+    if gone[job_id] then
+      gone[job_id] = nil
       left = left - 1
     end
   end
-  return left == 0 and length
 end
-local run = #gone > 3 and tail_run()
-if run then
-  redis.call('LTRIM', processing, 0, -(run + 1))
+if left == 0 then
+  redis.call('LTRIM', processing, 0, -(#gone + 1))
 else
   for _, job_id in ipairs(gone) do
     redis.call('LREM', processing, -1, job_id)
