@@ -78,7 +78,7 @@ func TestListCheck(t *testing.T) {
 	t.Run("a bad name or option is a problem by name", func(t *testing.T) {
 		t.Parallel()
 		s := store(t, &redis.Options{Addr: "127.0.0.1:1"}, nil)
-		for name, l := range map[string]*durable.List{
+		for name, l := range map[string]durable.Engine{
 			"name":       s.List("", nil),
 			"brace":      s.List("a{b", nil),
 			"control":    s.List("a\nb", nil),
@@ -104,10 +104,14 @@ func TestListCheck(t *testing.T) {
 
 func TestListACL(t *testing.T) {
 	t.Parallel()
+	onBoth(t, permissions)
+}
+
+func permissions(t *testing.T, of maker) {
 	s := redistest.Start(t)
 	admin := s.Client(t)
 	const name = "mail*box[1]"
-	rule := store(t, &redis.Options{Addr: s.Addr()}, nil).List(name, nil).ACLRule("weir")
+	rule := of(store(t, &redis.Options{Addr: s.Addr()}, nil), name, nil).ACLRule("weir")
 
 	// as makes a user with the rule and what is changed in it, and a queue that logs in as it.
 	as := func(t *testing.T, user string, changes ...string) *bundle {
@@ -120,8 +124,8 @@ func TestListACL(t *testing.T) {
 		if err := admin.Do(t.Context(), args...).Err(); err != nil {
 			t.Fatal(args, err)
 		}
-		b := setupListAt(t, s.Addr(), admin, name, nil)
-		l := store(t, &redis.Options{Addr: s.Addr(), Username: user, Password: "secret"}, nil).List(name, nil)
+		b := setupQueueAt(t, of, s.Addr(), admin, name, nil)
+		l := of(store(t, &redis.Options{Addr: s.Addr(), Username: user, Password: "secret"}, nil), name, nil)
 		t.Cleanup(func() { _ = l.Close() })
 		b.list = l
 		return b
@@ -150,7 +154,7 @@ func TestListACL(t *testing.T) {
 		w.held = 0
 		w.claim(1)
 		b.rdb.HSet(b.ctx, b.key("job:bad"), "attempts", "x")
-		b.rdb.LPush(b.ctx, b.key("pending"), "bad")
+		b.push("bad")
 		w.claims++
 		if _, err := w.Claim(b.ctx, durable.ClaimRequest{N: w.claims, Slots: 9, MaxBytes: 99, Named: []durable.Ref{}}); err != nil {
 			t.Fatal(err)

@@ -164,7 +164,7 @@ func TestListLanes(t *testing.T) {
 
 	t.Run("story 21: renewals wait for nothing that settles, claims or parks", func(t *testing.T) {
 		t.Parallel()
-		b, proxy, list := proxied(t, 10*time.Second)
+		b, proxy, list := proxied(t, list, 10*time.Second)
 		w := b.workerOf(list, long)
 		hold := make(chan struct{})
 		arrived := make(chan struct{}, 8)

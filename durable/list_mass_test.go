@@ -146,17 +146,21 @@ func TestCase32_MaintenanceFailsWhenMostIsDue(t *testing.T) {
 // Story 38. One batch of due jobs was lost with its poller, which had taken it out of one place and not put it into the next.
 func TestCase38_DueJobsAreLostWithTheirPoller(t *testing.T) {
 	t.Parallel()
+	onBoth(t, dueJobsAreNotLost)
+}
+
+func dueJobsAreNotLost(t *testing.T, of maker) {
 	const jobs, rounds, slots = 12_000, 6, 20
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 38))
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	b := setupListAt(t, s.Addr(), s.Client(t), "q", nil)
+	b := setupQueueAt(t, of, s.Addr(), s.Client(t), "q", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	t.Cleanup(cancel)
 	b.ctx = ctx
 	proxy := redistest.NewProxy(t, s.Addr())
-	list := store(t, &redis.Options{Addr: proxy.Addr()}, &durable.RedisOptions{Timeout: time.Second}).List("q", nil)
+	list := of(store(t, &redis.Options{Addr: proxy.Addr()}, &durable.RedisOptions{Timeout: time.Second}), "q", nil)
 	t.Cleanup(func() { _ = list.Close() })
 	b.seed("due", jobs, "scheduled", `redis.call('ZADD', p .. 'scheduled', 1, id)`)
 	all := func(when string) {
@@ -170,7 +174,8 @@ func TestCase38_DueJobsAreLostWithTheirPoller(t *testing.T) {
 		for _, name := range []string{"scheduled", "dead", "corrupt"} {
 			note(b.rdb.ZRange(b.ctx, b.key(name), 0, -1).Val())
 		}
-		for _, key := range append(b.keysLike("processing:*"), b.key("pending"), b.key("arriving")) {
+		note(append(b.waiting("pending"), b.waiting("arriving")...))
+		for _, key := range b.keysLike("processing:*") {
 			note(b.rdb.LRange(b.ctx, key, 0, -1).Val())
 		}
 		for i := range jobs {

@@ -230,7 +230,7 @@ func TestListWarnsOfLimitsThatDiffer(t *testing.T) {
 	t.Parallel()
 	b := setupList(t, &durable.ListOptions{MaxBacklog: 10})
 	name := strings.Trim(b.prefix, "{}:")
-	warned := func(l *durable.List, want ...string) {
+	warned := func(l durable.Inspector, want ...string) {
 		t.Helper()
 		warnings, err := l.Inspect(b.ctx)
 		if err != nil || len(warnings) != len(want) {

@@ -16,27 +16,74 @@ import (
 // patience bounds whatever must happen.
 const patience = 20 * time.Second
 
-// bundle is one list queue on a server, and a client that looks at its keys.
+// listQueue is what a list and a sorted-set queue have in common.
+type listQueue interface {
+	durable.Engine
+	durable.Operator
+	durable.Inspector
+	ACLRule(user string) string
+}
+
+// maker makes either.
+type maker func(s *durable.Redis, name string, opts *durable.ListOptions) listQueue
+
+func list(s *durable.Redis, name string, opts *durable.ListOptions) listQueue {
+	return s.List(name, opts)
+}
+
+func sortedSet(s *durable.Redis, name string, opts *durable.ListOptions) listQueue {
+	if opts == nil {
+		opts = &durable.ListOptions{}
+	}
+	return s.SortedSet(name, &durable.SortedSetOptions{
+		Prefix: opts.Prefix, MaxBacklog: opts.MaxBacklog, MaxCrashes: opts.MaxCrashes, MaxDead: opts.MaxDead,
+		MaxCorrupt: opts.MaxCorrupt, MaxCompleted: opts.MaxCompleted,
+	})
+}
+
+// onBoth runs a test of what the two engines do with the same scripts.
+func onBoth(t *testing.T, test func(t *testing.T, of maker)) {
+	t.Helper()
+	for name, of := range map[string]maker{"list": list, "sorted set": sortedSet} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, of)
+		})
+	}
+}
+
+// bundle is one list or sorted-set queue on a server, and a client that looks at its keys.
 type bundle struct {
 	testing.TB
 	ctx    context.Context
 	addr   string
 	rdb    *redis.Client
-	list   *durable.List
+	of     maker
+	list   listQueue
 	prefix string
 }
 
 // setupList makes an empty queue on the shared server.
 func setupList(t testing.TB, opts *durable.ListOptions) *bundle {
 	t.Helper()
-	return setupListAt(t, redistest.Addr(t), redistest.Client(t), redistest.Name(t), opts)
+	return setupQueue(t, list, opts)
+}
+
+func setupQueue(t testing.TB, of maker, opts *durable.ListOptions) *bundle {
+	t.Helper()
+	return setupQueueAt(t, of, redistest.Addr(t), redistest.Client(t), redistest.Name(t), opts)
 }
 
 func setupListAt(t testing.TB, addr string, rdb *redis.Client, name string, opts *durable.ListOptions) *bundle {
 	t.Helper()
+	return setupQueueAt(t, list, addr, rdb, name, opts)
+}
+
+func setupQueueAt(t testing.TB, of maker, addr string, rdb *redis.Client, name string, opts *durable.ListOptions) *bundle {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	b := &bundle{TB: t, ctx: ctx, addr: addr, rdb: rdb, prefix: "{" + name + "}:"}
+	b := &bundle{TB: t, ctx: ctx, addr: addr, rdb: rdb, of: of, prefix: "{" + name + "}:"}
 	if opts != nil && opts.Prefix != "" {
 		b.prefix = opts.Prefix
 	}
@@ -45,9 +92,9 @@ func setupListAt(t testing.TB, addr string, rdb *redis.Client, name string, opts
 }
 
 // another makes one more handle, of another process as it were.
-func (b *bundle) another(addr, name string, opts *durable.ListOptions) *durable.List {
+func (b *bundle) another(addr, name string, opts *durable.ListOptions) listQueue {
 	b.Helper()
-	l := store(b.TB, &redis.Options{Addr: addr}, nil).List(name, opts)
+	l := b.of(store(b.TB, &redis.Options{Addr: addr}, nil), name, opts)
 	b.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			b.Errorf("close: %v", err)
@@ -107,7 +154,7 @@ const long = 10 * time.Minute
 
 func (b *bundle) worker() *worker { return b.workerOf(b.list, long) }
 
-func (b *bundle) workerOf(l *durable.List, lease time.Duration) *worker {
+func (b *bundle) workerOf(l durable.Engine, lease time.Duration) *worker {
 	b.Helper()
 	c, err := l.OpenConsumer(b.ctx, lease)
 	if err != nil {
@@ -179,10 +226,10 @@ func idsOf(claims []*durable.Claim) string {
 func (b *bundle) where(id string) string {
 	b.Helper()
 	var places []string
-	for _, list := range []string{"pending", "arriving"} {
-		for _, in := range b.rdb.LRange(b.ctx, b.key(list), 0, -1).Val() {
+	for _, key := range []string{"pending", "arriving"} {
+		for _, in := range b.waiting(key) {
 			if in == id {
-				places = append(places, list)
+				places = append(places, key)
 			}
 		}
 	}
@@ -199,6 +246,29 @@ func (b *bundle) where(id string) string {
 		}
 	}
 	return strings.Join(places, " ")
+}
+
+// waiting lists the IDs in pending, or in arriving.
+func (b *bundle) waiting(key string) []string {
+	b.Helper()
+	if b.rdb.Type(b.ctx, b.key(key)).Val() == "zset" {
+		return b.rdb.ZRange(b.ctx, b.key(key), 0, -1).Val()
+	}
+	return b.rdb.LRange(b.ctx, b.key(key), 0, -1).Val()
+}
+
+// push adds IDs to pending as another language would.
+func (b *bundle) push(ids ...string) {
+	b.Helper()
+	for _, id := range ids {
+		push := b.rdb.LPush(b.ctx, b.key("pending"), id)
+		if _, is := b.list.(*durable.SortedSet); is {
+			push = b.rdb.ZAdd(b.ctx, b.key("pending"), redis.Z{Score: float64(time.Now().UnixMicro()), Member: id})
+		}
+		if err := push.Err(); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 func (b *bundle) keysLike(pattern string) []string {

@@ -13,7 +13,10 @@ import (
 
 func TestListSuspects(t *testing.T) {
 	t.Parallel()
+	onBoth(t, suspects)
+}
 
+func suspects(t *testing.T, of maker) {
 	// lose ends w as a crash does, and sweeps it up.
 	lose := func(b *bundle, w *worker) durable.Swept {
 		b.Helper()
@@ -27,7 +30,7 @@ func TestListSuspects(t *testing.T) {
 
 	t.Run("without a suspect all that a lost worker held is charged, and comes back later", func(t *testing.T) {
 		t.Parallel()
-		b := setupList(t, nil)
+		b := setupQueue(t, of, nil)
 		w := b.worker()
 		b.append("a", "b")
 		w.take(2)
@@ -51,7 +54,7 @@ func TestListSuspects(t *testing.T) {
 
 	t.Run("a consumer holds one suspect at a time, and innocents beside it", func(t *testing.T) {
 		t.Parallel()
-		b := setupList(t, nil)
+		b := setupQueue(t, of, nil)
 		w := b.worker()
 		b.append("a", "b", "c")
 		w.take(3)
@@ -90,7 +93,7 @@ func TestListSuspects(t *testing.T) {
 
 	t.Run("only the suspect is charged for the next crash, its neighbours come back at once", func(t *testing.T) {
 		t.Parallel()
-		b := setupList(t, nil)
+		b := setupQueue(t, of, nil)
 		w := b.worker()
 		b.append("suspect")
 		w.take(1)
@@ -122,7 +125,7 @@ func TestListSuspects(t *testing.T) {
 	} {
 		t.Run("a suspect that was "+name+" is none any more for its consumer", func(t *testing.T) {
 			t.Parallel()
-			b := setupList(t, nil)
+			b := setupQueue(t, of, nil)
 			w := b.worker()
 			b.append("a")
 			w.take(1)
@@ -138,7 +141,7 @@ func TestListSuspects(t *testing.T) {
 
 	t.Run("a suspect that was taken away does not keep its consumer from the next", func(t *testing.T) {
 		t.Parallel()
-		b := setupList(t, nil)
+		b := setupQueue(t, of, nil)
 		w := b.worker()
 		b.append("a", "b")
 		w.take(2)
@@ -155,7 +158,7 @@ func TestListSuspects(t *testing.T) {
 
 	t.Run("story 29: a job that kills every worker is dead after its bound, and no innocent", func(t *testing.T) {
 		t.Parallel()
-		b := setupList(t, &durable.ListOptions{MaxCrashes: 3})
+		b := setupQueue(t, of, &durable.ListOptions{MaxCrashes: 3})
 		ids := make([]string, 200)
 		for i := range ids {
 			ids[i] = "innocent" + strconv.Itoa(i)
@@ -296,14 +299,21 @@ func TestListQuarantine(t *testing.T) {
 
 func TestListBadKeys(t *testing.T) {
 	t.Parallel()
+	onBoth(t, badKeys)
+}
+
+func badKeys(t *testing.T, of maker) {
 	for _, name := range []string{"meta", "counters", "pending", "arriving", "scheduled", "dead", "corrupt", "reasons", "consumers", "sender", "processing"} {
 		t.Run(name+" of another type is named, and nothing is changed", func(t *testing.T) {
 			t.Parallel()
-			b := setupList(t, nil)
+			b := setupQueue(t, of, nil)
 			b.append("a", "b")
 			p, w := b.producer(), b.worker()
 			held := w.take(1)
 			key := b.key(name)
+			if _, set := b.list.(*durable.SortedSet); set && name == "arriving" {
+				key = b.key("wake")
+			}
 			switch name {
 			case "sender":
 				key = b.key("sender:" + w.ID())
@@ -347,7 +357,7 @@ func TestListBadKeys(t *testing.T) {
 
 	t.Run("a queue of a newer wire version is refused by name, and nothing is changed", func(t *testing.T) {
 		t.Parallel()
-		b := setupList(t, nil)
+		b := setupQueue(t, of, nil)
 		p := b.producer()
 		b.rdb.HSet(b.ctx, b.key("meta"), "wire", 2)
 		before := b.dump()

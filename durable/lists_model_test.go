@@ -17,6 +17,10 @@ import (
 // what is due. It does as many runs as there is time for, or as -rapid.checks asks for.
 func TestListAnswersAsTheModel(t *testing.T) {
 	t.Parallel()
+	onBoth(t, answersAsTheModel)
+}
+
+func answersAsTheModel(t *testing.T, of maker) {
 	rdb := redis.NewClient(&redis.Options{Addr: redistest.Addr(t)})
 	defer func() { _ = rdb.Close() }()
 	store, err := durable.NewRedis(rdb, nil)
@@ -37,7 +41,7 @@ func TestListAnswersAsTheModel(t *testing.T) {
 			return
 		}
 		runs++
-		m := newMachine(t.Context(), store.List(fmt.Sprint(name, "-", runs), &durable.ListOptions{MaxBacklog: 8, MaxCrashes: 3}))
+		m := newMachine(t.Context(), of(store, fmt.Sprint(name, "-", runs), &durable.ListOptions{MaxBacklog: 8, MaxCrashes: 3}))
 		m.model.slack = 5 * time.Millisecond
 		m.delays = []time.Duration{0, 0, time.Millisecond, 5 * time.Millisecond, 40 * time.Millisecond}
 		m.times = []time.Duration{time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond}
