@@ -151,27 +151,20 @@ func (l *lab) look(rdb redis.UniversalClient, queue string) *picture {
 
 // load is how many entries are on their way, cheaply; -1 if Redis does not answer.
 func (l *lab) load(rdb redis.UniversalClient, queue string) int64 {
+	// Of one instant: a sweep moves what is claimed to what is scheduled.
+	const sum = `local p = KEYS[1]
+		local total = redis.call('LLEN', p .. 'pending') + redis.call('LLEN', p .. 'arriving') + redis.call('ZCARD', p .. 'scheduled')
+		for _, c in ipairs(redis.call('ZRANGE', p .. 'consumers', 0, -1)) do
+			total = total + redis.call('LLEN', p .. 'processing:' .. c)
+		end
+		return total`
 	ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
 	defer cancel()
-	prefix := prefixOf(queue)
-	pipe := rdb.Pipeline()
-	sizes := []*redis.IntCmd{pipe.LLen(ctx, prefix+"pending"), pipe.LLen(ctx, prefix+"arriving"), pipe.ZCard(ctx, prefix+"scheduled")}
-	consumers := pipe.ZRange(ctx, prefix+"consumers", 0, -1)
-	if _, err := pipe.Exec(ctx); err != nil {
+	n, err := rdb.Eval(ctx, sum, []string{prefixOf(queue)}).Int64()
+	if err != nil {
 		return -1
 	}
-	var total int64
-	for _, s := range sizes {
-		total += s.Val()
-	}
-	for _, c := range consumers.Val() {
-		n, err := rdb.LLen(ctx, prefix+"processing:"+c).Result()
-		if err != nil {
-			return -1
-		}
-		total += n
-	}
-	return total
+	return n
 }
 
 // counter reads one of the queue's counters; 0 if Redis does not answer.
