@@ -33,7 +33,8 @@ const frontCapacity = 8
 func freeze(t *testing.T) *frozen {
 	t.Helper()
 	f := &frozen{server: redistest.Start(t)}
-	f.q = open(t, f.server.Client(t), "bp", nil, &bridge.Options{Capacity: frontCapacity})
+	var watch func() func()
+	f.q, watch = openWatching(t, f.server.Client(t), "bp", nil, &bridge.Options{Capacity: frontCapacity})
 	f.kind = bridge.NewKind[int](f.q, "n", nil)
 	first, err := f.kind.TrySubmit(-1)
 	if err != nil {
@@ -46,6 +47,7 @@ func freeze(t *testing.T) *frozen {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.server.Thaw() })
+	sent := watch()
 	for i := range frontCapacity {
 		ticket, err := f.kind.TrySubmit(i)
 		if err != nil {
@@ -53,7 +55,7 @@ func freeze(t *testing.T) *frozen {
 		}
 		f.tickets = append(f.tickets, ticket)
 		if i == 0 {
-			eventually(t, "the bridge takes the first job", func() bool { return f.front(t).Queued == 0 })
+			sent()
 		}
 	}
 	return f

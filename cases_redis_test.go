@@ -51,20 +51,18 @@ func TestCase05_DropOldestThatTellsNobody(t *testing.T) {
 			events := map[string][]bridge.EventType{}
 			proxy, name := redistest.NewProxy(t, redistest.Addr(t)), redistest.Name(t)
 			release := hold(t, proxy, "append")
-			q := open(t, proxy.Client(t), name, nil, &bridge.Options{Capacity: capacity, OnEvent: func(e bridge.Event) {
+			q, watch := openWatching(t, proxy.Client(t), name, nil, &bridge.Options{Capacity: capacity, OnEvent: func(e bridge.Event) {
 				mu.Lock()
 				defer mu.Unlock()
 				events[e.ID] = append(events[e.ID], e.Type)
 			}})
 			kind := plain(q, "n")
+			sent := watch()
 			taken, err := kind.TrySubmit("the bridge has it")
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the bridge takes the first job", func() bool {
-				s, _ := q.Stats(cancelled())
-				return s.Front.Queued == 0
-			})
+			sent()
 
 			var tickets []*bridge.Ticket
 			var full atomic.Int64

@@ -3,7 +3,9 @@ package weir_test
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,11 +40,36 @@ func patient(t *testing.T) context.Context {
 // open opens a queue on a server; Shutdown is the cleanup's.
 func open(t *testing.T, rdb *redis.Client, name string, list *durable.ListOptions, opts *bridge.Options) *bridge.Queue {
 	t.Helper()
-	store, err := durable.NewRedis(rdb, nil)
+	q, _ := openWatching(t, rdb, name, list, opts)
+	return q
+}
+
+// appends counts the appends that are sent.
+type appends struct{ n atomic.Int64 }
+
+func (a *appends) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (a *appends) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if slices.Contains(cmd.Args(), any("append")) {
+			a.n.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+func (a *appends) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// openWatching is open; sent waits until one append more has been sent than when it was made by watch: from
+// then on the bridge has its request together, and takes no more from the front if that is not answered.
+func openWatching(t *testing.T, rdb *redis.Client, name string, list *durable.ListOptions, opts *bridge.Options) (q *bridge.Queue, watch func() (sent func())) {
+	t.Helper()
+	seen := &appends{}
+	store, err := durable.NewRedis(rdb, &durable.RedisOptions{Hook: seen})
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := bridge.Open(store.List(name, list), opts)
+	q, err = bridge.Open(store.List(name, list), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +80,13 @@ func open(t *testing.T, rdb *redis.Client, name string, list *durable.ListOption
 			t.Errorf("shutdown: %v", err)
 		}
 	})
-	return q
+	return q, func() func() {
+		before := seen.n.Load()
+		return func() {
+			t.Helper()
+			eventually(t, "an append is sent", func() bool { return seen.n.Load() > before })
+		}
+	}
 }
 
 // run runs the queue until the test ends.
