@@ -132,15 +132,29 @@ func NewRedis(rdb redis.UniversalClient, opts *RedisOptions) (*Redis, error) {
 func (r *Redis) hold(l Engine) (redis.UniversalClient, *gate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.client == nil {
-		r.gate = newGate(commandLane + renewalLane)
-		r.client = r.connect(r.gate)
-		if r.opts.Hook != nil {
-			r.client.AddHook(r.opts.Hook)
-		}
-	}
+	r.open()
 	r.holds[l] = struct{}{}
 	return r.client, r.gate
+}
+
+// use gives the client to a call that does not keep it open.
+func (r *Redis) use() redis.UniversalClient {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open()
+	return r.client
+}
+
+// open makes the client where there is none. r.mu is held.
+func (r *Redis) open() {
+	if r.client != nil {
+		return
+	}
+	r.gate = newGate(commandLane + renewalLane)
+	r.client = r.connect(r.gate)
+	if r.opts.Hook != nil {
+		r.client.AddHook(r.opts.Hook)
+	}
 }
 
 // drop lets a queue's hold go; the last one closes the client.
