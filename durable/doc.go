@@ -1,5 +1,6 @@
 // Package durable keeps jobs where they outlive the process: the contract of an engine
-// (Engine), the list and the stream engine on Redis (NewRedis, Redis.List, Redis.Stream), and Memory
+// (Engine), the list, the sorted-set and the stream engine on Redis (NewRedis, Redis.List, Redis.SortedSet,
+// Redis.Stream), and Memory
 // for tests and for work that may be lost.
 //
 // # Keys of a list queue
@@ -35,6 +36,24 @@
 // A completed job is deleted, unless its retention_ms asks for its record to be kept: its hash then stays for
 // so long, without the payload, and the ID is taken meanwhile.
 //
+// # Keys of a sorted-set queue
+//
+// Those of a list queue, with these differences:
+//
+//	pending               zset    ID → when it arrived, in µs, less Ageing for each level of its priority; the lowest
+//	                              score is claimed first
+//	wake                  list    one entry while something waits, to end the wait of one consumer; in place of arriving
+//	job:<id>                      has priority, if it is not 0, and place: the score it had when it was claimed
+//	counters                      has arrived, the last arrival
+//	meta                          has engine, zset, and step_us, the Ageing of whoever opened the queue last
+//
+// So, for a priority of 5 with an Ageing of a minute,
+//
+//	HSET {mail}:job:42 payload '…' priority 5
+//	ZADD {mail}:pending 1767225300000000 42
+//
+// adds a job that counts as arrived at 2026-01-01 00:00:00 less five minutes.
+//
 // # Keys of a stream queue
 //
 // What belongs to one group ends with @<group>, but for the group weir:
@@ -57,36 +76,31 @@
 //
 // adds a job that is processed like any other, under the ID of its entry.
 //
-// # Keys of an Idempotent
-//
-// Each effect has one, a hash that always has a TTL:
-//
-//	once:<key>            state (running, failed, done) job fence run begun_ms until_ms done_ms result
-//
 // # Engines
 //
 // All engines keep the contract of Engine; durabletest.Run checks it on each. What not all of them can do is a
 // flag of Capabilities, and a row here:
 //
-//	                 | List               | Memory             | Stream
-//	order            | FIFO               | FIFO               | FIFO
-//	what is released | comes first        | comes first        | comes first
-//	delay            | sorted set         | yes                | sorted set
-//	priority         | no (1)             | no (1)             | no (1)
-//	fan-out          | no (2)             | no (2)             | groups
-//	retention        | yes                | yes                | yes
-//	recovery         | leases             | leases             | leases, and XAUTOCLAIM
-//	bounds           | backlog, dead,     | backlog, dead,     | backlog, dead,
-//	                 | corrupt, completed | completed          | corrupt, completed
-//	commands per job | 6 and the batch's  | none               | 5 and the batch's (3)
-//	bytes per job    | about 480 (4)      | its own            | about 330 (4)
-//	who waits        | one is woken       | one is woken       | all are woken
-//	survives         | what Redis does    | nothing            | what Redis does
-//	minimum version  | Redis 5.0 (5)      | none               | Redis 7.0
+//	                 | List               | SortedSet           | Memory              | Stream
+//	order            | FIFO               | FIFO in a priority  | FIFO in a priority  | FIFO
+//	what is released | comes first        | its old place (3)   | comes first (3)     | comes first
+//	delay            | sorted set         | sorted set          | yes                 | sorted set
+//	priority         | no (1)             | -100 to 100, ageing | -100 to 100, ageing | no (1)
+//	fan-out          | no (2)             | no (2)              | no (2)              | groups
+//	retention        | yes                | yes                 | yes                 | yes
+//	recovery         | leases             | leases              | leases              | leases, and XAUTOCLAIM
+//	bounds           | backlog, dead,     | backlog, dead,      | backlog, dead,      | backlog, dead,
+//	                 | corrupt, completed | corrupt, completed  | completed           | corrupt, completed
+//	commands per job | 6 and the batch's  | 6 and the batch's   | none                | 5 and the batch's (4)
+//	bytes per job    | about 480 (5)      | about 590 (5)       | its own             | about 330 (5)
+//	server's time    | 1                  | about 1.2           | none                | about 1.7
+//	who waits        | one is woken       | one is woken        | one is woken        | all are woken
+//	survives         | what Redis does    | what Redis does     | nothing             | what Redis does
+//	minimum version  | Redis 5.0 (6)      | Redis 5.0           | none                | Redis 7.0
 //
 // (1) A list and a stream have one order, and it is that of arrival. (2) A list's entry is taken by one
-// consumer, and then it is not there for others. (3) They are dearer: about 1.7 times the server's time of a list.
-// (4) Waiting, with 100 bytes of payload, on Redis 7.0.15. (5) Without BLMOVE (before 6.2) it waits in BRPOPLPUSH,
+// consumer, and then it is not there for others; so is a set's. (3) Before all that waits with its priority. (4) They are
+// dearer. (5) Waiting, with 100 bytes of payload, on Redis 7.0.15. (6) Without BLMOVE (before 6.2) it waits in BRPOPLPUSH,
 // which the first check finds out and warns of; the scripts need the replication of effects, the default since 5.0.
 //
 // # Scripts
@@ -101,7 +115,7 @@
 //
 // # Goroutines
 //
-// A Redis, a List and a Stream start none that outlast a call, but for the one of an Await that was given
-// up: it ends with its BLMOVE, BRPOPLPUSH or XREAD, within a second or so, and Close waits for it. Those of
+// A Redis, a List, a SortedSet and a Stream start none that outlast a call, but for the one of an Await that was given
+// up: it ends with its BLMOVE, BRPOPLPUSH, BLPOP or XREAD, within a second or so, and Close waits for it. Those of
 // go-redis that still dial when a client is closed are cancelled. Memory starts none.
 package durable

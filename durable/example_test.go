@@ -35,6 +35,33 @@ func ExampleNewRedis() {
 	fmt.Println("usable:", err == nil, err) // a *durable.CheckError says all that is wrong at once
 }
 
+// A queue with priorities: what is urgent overtakes what came at most ten minutes before it, and what is not is never
+// starved. It is what bridge.Open takes, as a list is.
+func ExampleRedis_SortedSet() {
+	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	defer func() { _ = rdb.Close() }()
+	store, err := durable.NewRedis(rdb, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mail := store.SortedSet("mail", &durable.SortedSetOptions{Ageing: time.Minute})
+	defer func() { _ = mail.Close() }()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	producer, err := mail.OpenProducer(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	appended, err := producer.Append(ctx, 1, []*durable.Job{
+		{ID: "1", Kind: "newsletter", Payload: []byte("ann@example.org")},
+		{ID: "2", Kind: "password-reset", Payload: []byte("bob@example.org"), Priority: 10}, // is claimed first
+	})
+	fmt.Println("appended:", appended.Taken, err)
+}
+
 // Two groups on one stream: each does every job, and an entry goes when both have done it. What any
 // client adds with XADD is a job like any other. A stream is what bridge.Open takes, as a list is.
 func ExampleRedis_Stream() {

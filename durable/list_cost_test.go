@@ -13,8 +13,12 @@ import (
 // no more commands for each job than reading and writing its hash takes.
 func TestListCost(t *testing.T) {
 	t.Parallel()
+	onBoth(t, cost)
+}
+
+func cost(t *testing.T, of maker) {
 	s := redistest.Start(t)
-	b := setupListAt(t, s.Addr(), s.Client(t), "q", nil)
+	b := setupQueueAt(t, of, s.Addr(), s.Client(t), "q", nil)
 	p, w := b.producer(), b.worker()
 	const jobs = 256
 	ids := make([]string, jobs)

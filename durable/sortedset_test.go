@@ -12,7 +12,15 @@ import (
 
 func TestSortedSetConformance(t *testing.T) {
 	t.Parallel()
-	addr := redistest.Addr(t)
+	conforms(t, redistest.Addr(t))
+}
+
+func TestSortedSetConformanceOnAnOlderServer(t *testing.T) {
+	t.Parallel()
+	conforms(t, without(t, sinceFive...).Addr())
+}
+
+func conforms(t *testing.T, addr string) {
 	open := func(t testing.TB, limits durabletest.Limits) func() durable.Engine {
 		name := redistest.Name(t)
 		return func() durable.Engine {
