@@ -76,6 +76,12 @@
 //
 // adds a job that is processed like any other, under the ID of its entry.
 //
+// # Keys of an Idempotent
+//
+// Each effect has one, a hash that always has a TTL:
+//
+//	once:<key>            state (running, failed, done) job fence run begun_ms until_ms done_ms result
+//
 // # Engines
 //
 // All engines keep the contract of Engine; durabletest.Run checks it on each. What not all of them can do is a
