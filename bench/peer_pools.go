@@ -24,7 +24,20 @@ func openLocalPool(workers int, task func()) (pool, error) {
 	return localPool{p, func(context.Context) error { task(); return nil }}, err
 }
 
-func (l localPool) run() error {
+func (l localPool) run() error { return l.p.Go(context.Background(), l.task, policy.Wait(patience)) }
+
+// localPoolSubmit is localPool with a ticket for each task.
+type localPoolSubmit struct{ localPool }
+
+func openLocalPoolSubmit(workers int, task func()) (pool, error) {
+	p, err := openLocalPool(workers, task)
+	if err != nil {
+		return nil, err
+	}
+	return localPoolSubmit{p.(localPool)}, nil
+}
+
+func (l localPoolSubmit) run() error {
 	_, err := l.p.Submit(context.Background(), l.task, policy.Wait(patience))
 	return err
 }

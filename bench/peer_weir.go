@@ -18,10 +18,17 @@ type engine struct {
 	on   func(store *durable.Redis, queue string, backlog int64) durable.Engine
 }
 
-// engines is the engines that every row measures. Add one here, and it has a side in each.
+// engines are those of weir; the first is the default, and the one that is measured beside the peers. Add one here,
+// and it has a side in the rows that compare engines.
 var engines = []engine{
 	{"list", func(s *durable.Redis, queue string, backlog int64) durable.Engine {
 		return s.List(queue, &durable.ListOptions{MaxBacklog: backlog})
+	}},
+	{"sorted set", func(s *durable.Redis, queue string, backlog int64) durable.Engine {
+		return s.SortedSet(queue, &durable.SortedSetOptions{MaxBacklog: backlog})
+	}},
+	{"stream", func(s *durable.Redis, queue string, backlog int64) durable.Engine {
+		return s.Stream(queue, &durable.StreamOptions{MaxBacklog: backlog})
 	}},
 }
 

@@ -21,7 +21,8 @@ var pools = []struct {
 	config string
 	open   func(workers int, task func()) (pool, error)
 }{
-	{weir, "github.com/seed-9dec4fca/weir", "local.Pool, Capacity 1,024, every call with policy.Wait", openLocalPool},
+	{weir, "github.com/seed-9dec4fca/weir", "local.Pool, Capacity 1,024, Go with policy.Wait", openLocalPool},
+	{"weir Submit", "github.com/seed-9dec4fca/weir", "the same, Submit with a ticket", openLocalPoolSubmit},
 	{"ants", "github.com/panjf2000/ants/v2", "NewPool(workers, WithPreAlloc, WithDisablePurge), Submit blocks; no queue", openAnts},
 	{"pond Go", "github.com/alitto/pond/v2", "NewPool(workers, WithQueueSize(1024)), Go blocks", openPondGo},
 	{"pond Submit", "github.com/alitto/pond/v2", "the same, Submit with a handle", openPondSubmit},

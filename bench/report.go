@@ -14,13 +14,14 @@ var columns = map[string][]string{
 	"throughput": {"jobs/s", "server µs/job", "go µs/job", "allocs", "commands", "round trips"},
 	"latency":    {"p50 ms", "p99 ms", "p99.9 ms", "sender lag p99 ms", "server µs/job"},
 	"memory":     {"bytes/job"},
+	"engines":    {"jobs/s", "server µs/job", "go µs/job", "commands", "round trips", "bytes/job"},
 	"in process": {"ns", "CPU ns", "allocs", "alloc bytes"},
 	"overload":   {"goodput", "offered", "rejected CPU", "memory growth", "Redis memory growth", "resident MB"},
 	"curves":     {"jobs/s", "server µs/job", "go µs/job", "allocs", "round trips", "goroutines/queue", "connections/queue"},
 }
 
 // families is the order of the tables.
-var families = []string{"throughput", "latency", "memory", "in process", "overload", "curves"}
+var families = []string{"throughput", "latency", "memory", "engines", "in process", "overload", "curves"}
 
 // spread is a value that was measured in several rounds.
 type spread struct {

@@ -65,16 +65,18 @@ type goal struct {
 	next   float64 // the column "and then"; 0: there is none
 }
 
-// each is sides with the same load. The name "weir" stands for weir on each of its engines.
+// each is sides with the same load.
 func each(l load, names ...string) (sides []side) {
 	for _, name := range names {
-		if name != weir {
-			sides = append(sides, side{name: name, load: l})
-			continue
-		}
-		for _, engine := range engines {
-			sides = append(sides, side{name: engine.side(), load: l})
-		}
+		sides = append(sides, side{name: name, load: l})
+	}
+	return sides
+}
+
+// everyEngine is weir on each of its engines.
+func everyEngine(l load) (sides []side) {
+	for _, engine := range engines {
+		sides = append(sides, side{name: engine.side(), load: l})
 	}
 	return sides
 }

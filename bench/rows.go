@@ -27,6 +27,14 @@ func paced(rate int, d time.Duration) load {
 // everyPeer is the sides of a durable row.
 func everyPeer(l load) []side { return each(l, "asynq", "watermill", "baseline", weir) }
 
+// otherEngines is the sides of the engines that are not the default.
+func otherEngines() (names []string) {
+	for _, e := range engines[1:] {
+		names = append(names, e.side())
+	}
+	return names
+}
+
 // rows is all that can be measured, what has a goal first. To add a row, add it here. The points that take
 // minutes each are there only if asked for.
 func rows(long bool) []*row {
@@ -136,6 +144,14 @@ func rows(long bool) []*row {
 		{
 			name: "enqueued-256-always", title: "waits for enqueued, 256 producers, appendfsync always", family: "throughput", metric: rate, redis: always,
 			sides: everyPeer(waiting(256)), rounds: 3, do: endToEnd,
+		},
+		{
+			name: "engines", title: "end to end, 100 workers, on each engine", family: "engines", metric: rate, redis: noArgs,
+			sides: everyEngine(steady(100, small)), rounds: 3, against: []string{weir}, of: otherEngines(), do: endToEnd,
+		},
+		{
+			name: "engines-memory", title: "Redis memory per pending job, 100 B, on each engine", family: "engines", metric: "bytes/job", less: true, redis: noArgs,
+			sides: everyEngine(load{Payload: small, Jobs: 100_000}), rounds: 1, fixed: true, against: []string{weir}, of: otherEngines(), do: memory,
 		},
 		{
 			name: "payload-1k", title: "end to end, 100 workers, payload 1 KB", family: "throughput", metric: rate, redis: noArgs,
