@@ -151,7 +151,7 @@ func (a *actor) run(ctx context.Context, q *bridge.Queue) error {
 // open makes a queue with its handlers and events.
 func (a *actor) open(store *durable.Redis, name string) (*bridge.Queue, error) {
 	r := &a.role
-	q, err := bridge.Open(store.List(name, &r.List), &bridge.Options{
+	q, err := bridge.Open(engineNamed(r.Engine).open(store, name, &r.List), &bridge.Options{
 		Capacity: r.Capacity, Retry: r.Retry, Logger: a.log, OnEvent: a.event,
 	})
 	if err != nil {

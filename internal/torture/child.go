@@ -34,7 +34,7 @@ func (l *lab) spawn(r role) *child { return l.spawnFrom("", r) }
 
 // spawnFrom is spawn with another binary; "" is this one.
 func (l *lab) spawnFrom(binary string, r role) *child {
-	r.Dir, r.Seed = l.dir, l.set.seed
+	r.Dir, r.Seed, r.Engine = l.dir, l.set.seed, l.engine().name
 	orElse(&r.Queue, l.name)
 	text, err := json.Marshal(r)
 	l.must(err)

@@ -55,7 +55,7 @@ func (l *lab) cluster() *cluster {
 		l.do(n.rdb, "CLUSTER", "MEET", "127.0.0.1", c.nodes[0].Port(), c.nodes[0].bus)
 	}
 	c.settled("ok")
-	c.slot, _ = l.do(c.nodes[0].rdb, "CLUSTER", "KEYSLOT", prefixOf(l.name)+"pending").(int64)
+	c.slot, _ = l.do(c.nodes[0].rdb, "CLUSTER", "KEYSLOT", prefixOf(l.name)).(int64)
 	l.do(c.nodes[3].rdb, "CLUSTER", "REPLICATE", c.owner().id)
 	l.must(c.within("the replica did not come up", func() bool {
 		return strings.Contains(c.nodes[3].rdb.Info(l.ctx, "replication").Val(), "master_link_status:up")
@@ -88,7 +88,7 @@ func (c *cluster) owner() *node {
 	var owner *node
 	c.l.must(c.within("nobody serves the slot", func() bool {
 		for _, n := range c.nodes {
-			err := n.probe.Do(c.l.ctx, "EXISTS", prefixOf(c.l.name)+"pending").Err()
+			err := n.probe.Do(c.l.ctx, "EXISTS", prefixOf(c.l.name)).Err()
 			role := n.probe.Info(c.l.ctx, "replication").Val()
 			if err == nil && strings.Contains(role, "role:master") {
 				owner = n

@@ -10,7 +10,7 @@ import (
 func killWorkers(l *lab) {
 	const workers, each = 4, 16
 	jobs := pick(l, 10_000, 100_000)
-	server := l.server()
+	server := l.server(untracked...)
 	rdb := l.dial(server.Addr())
 	work := func(i int) role {
 		return role{Name: fmt.Sprint("worker", i), Addr: server.Addr(), Workers: each}

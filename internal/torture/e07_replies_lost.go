@@ -15,13 +15,13 @@ import (
 
 // loseReplies: replies are lost, at random and at each exact place, in each way a network has.
 func loseReplies(l *lab) {
-	server := l.server()
+	server := l.server(untracked...)
 	rdb := l.dial(server.Addr())
 	own := l.proxy(server.Addr()) // of the first worker: what it asks, in what order
-	watch := watchAsking(own)
+	watch := watchAsking(own, l.engine())
 	shared := l.proxy(server.Addr())
 	short := 400 * time.Millisecond
-	// Workers that always have something to do ask for no BLMOVE: what waits for them is bounded.
+	// Workers that are never idle do not wait: what waits for them is bounded.
 	bounded := durable.ListOptions{MaxBacklog: 300}
 	for i, p := range []*redisproc.Proxy{own, shared} {
 		l.spawn(role{Name: fmt.Sprint("worker", i), Addr: p.Addr(), Workers: 8, Timeout: short, SweepEvery: 300 * time.Millisecond, List: bounded})
@@ -34,8 +34,7 @@ func loseReplies(l *lab) {
 	random := stream(l.set.seed, l.name)
 	twice := 0
 	pendingTwice := func() {
-		ids, err := rdb.LRange(l.ctx, prefixOf(l.name)+"pending", 0, -1).Result()
-		l.must(err)
+		ids := l.waiting(rdb)
 		slices.Sort(ids)
 		twice += len(ids) - len(slices.Compact(ids))
 	}
@@ -50,7 +49,7 @@ func loseReplies(l *lab) {
 	}
 	ways := []redisproc.Action{redisproc.FIN, redisproc.RST, redisproc.Swallow, redisproc.Silence}
 	hit := 0
-	for i, verb := range []string{"blmove", "claim", "append", "settle", "renew", "sweep"} {
+	for i, verb := range []string{l.engine().wait, "claim", "append", "settle", "renew", "sweep"} {
 		for k, way := range ways {
 			if l.set.quick && k != (i+int(l.set.seed%4))%len(ways) {
 				continue // the seed turns the wheel
@@ -104,7 +103,7 @@ func (l *lab) loseShare(proxies []*redisproc.Proxy, share float64, seed uint64) 
 	}
 }
 
-// loseOne loses the n-th reply to a verb in one way. Workers that are never idle, as on a loaded machine, ask for no BLMOVE:
+// loseOne loses the n-th reply to a verb in one way. Workers that are never idle, as on a loaded machine, do not wait:
 // if it comes to that, the producer stands still meanwhile.
 func (l *lab) loseOne(p *redisproc.Proxy, producer *child, verb string, n int, way redisproc.Action) bool {
 	done := p.Lose(n, redisproc.With(verb), way)
@@ -121,7 +120,7 @@ func (l *lab) loseOne(p *redisproc.Proxy, producer *child, verb string, n int, w
 	if lost(10 * time.Second) {
 		return true
 	}
-	if verb == "blmove" {
+	if verb == l.engine().wait {
 		producer.freeze()
 		defer producer.thaw()
 	}
@@ -162,14 +161,15 @@ func (l *lab) orphans(rdb *redis.Client) {
 
 // asking watches what one worker asks: nothing is repeated by its client behind its back.
 type asking struct {
-	mu      sync.Mutex
-	blmoves int // since the last claim
-	last    map[string]time.Time
-	seen    []string
+	wait, key string // how and where it waits
+	mu        sync.Mutex
+	waits     int // since the last claim
+	last      map[string]time.Time
+	seen      []string
 }
 
-func watchAsking(p *redisproc.Proxy) *asking {
-	w := &asking{last: map[string]time.Time{}}
+func watchAsking(p *redisproc.Proxy, e *engine) *asking {
+	w := &asking{wait: e.wait, key: prefixOf("E07") + e.waitKey, last: map[string]time.Time{}}
 	p.OnRequest(func(e redisproc.Exchange) redisproc.Action {
 		w.request(e)
 		return redisproc.Pass
@@ -177,7 +177,7 @@ func watchAsking(p *redisproc.Proxy) *asking {
 	return w
 }
 
-// request notes what breaks rule 5 of the protocol (whatever ends a BLMOVE, a claim is next), or is the same
+// request notes what breaks rule 5 of the protocol (whatever ends a wait, a claim is next), or is the same
 // request again sooner than the shortest back-off.
 func (w *asking) request(e redisproc.Exchange) {
 	w.mu.Lock()
@@ -186,13 +186,13 @@ func (w *asking) request(e redisproc.Exchange) {
 		return
 	}
 	switch {
-	case strings.EqualFold(e.Args[0], "blmove"):
-		if w.blmoves++; w.blmoves > 1 && e.Args[1] == prefixOf("E07")+"pending" {
-			w.seen = append(w.seen, "blmove after blmove")
+	case strings.EqualFold(e.Args[0], w.wait):
+		if w.waits++; w.waits > 1 && slices.Contains(e.Args, w.key) {
+			w.seen = append(w.seen, w.wait+" after "+w.wait)
 		}
 	case strings.EqualFold(e.Args[0], "evalsha"):
 		if slices.Contains(e.Args, "claim") {
-			w.blmoves = 0
+			w.waits = 0
 		}
 		if !slices.Contains(e.Args, "claim") && !slices.Contains(e.Args, "settle") {
 			return

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-9dec4fca/weir/internal/redisproc"
 )
 
-// halfOpen: clients die parked in BLMOVE, and the server does not know. What it still hands to
+// halfOpen: clients die parked in BLMOVE, or BLPOP, and the server does not know. What it still hands to
 // them is claimed by others within a second.
 func halfOpen(l *lab) {
 	const dead, jobs = 100, 1000
@@ -27,7 +27,8 @@ func halfOpen(l *lab) {
 	var cut atomic.Bool
 	var moved atomic.Int64
 	proxy.OnReply(func(e redisproc.Exchange) redisproc.Action {
-		if cut.Load() && redisproc.With("blmove")(e) && e.Reply[0] == '$' && !bytes.HasPrefix(e.Reply, []byte("$-1")) {
+		empty := bytes.HasPrefix(e.Reply[1:], []byte("-1")) || e.Reply[0] == '_'
+		if cut.Load() && redisproc.With(l.engine().wait)(e) && e.Reply[0] != '-' && !empty {
 			moved.Add(1)
 		}
 		return redisproc.Pass
@@ -62,7 +63,7 @@ func halfOpen(l *lab) {
 	l.require(worst <= time.Second+grace, "a job was claimed %v after it was pushed", worst)
 }
 
-// park has n clients wait in BLMOVE, each with a connection of its own.
+// park has n clients wait, each with a connection of its own.
 func (l *lab) park(rdb *redis.Client, addr string, n int) {
 	var parked sync.WaitGroup
 	ctx, cancel := context.WithCancel(l.ctx)
@@ -75,7 +76,7 @@ func (l *lab) park(rdb *redis.Client, addr string, n int) {
 			if err == nil {
 				defer func() { _ = store.Close() }()
 				var c durable.Consumer
-				c, err = store.List(l.name, nil).OpenConsumer(ctx, 2*time.Second)
+				c, err = l.open(store).OpenConsumer(ctx, 2*time.Second)
 				opened.Done()
 				if err == nil {
 					_ = c.Await(ctx)
@@ -104,8 +105,7 @@ func (l *lab) push(rdb *redis.Client, round, n int) map[string]int64 {
 		for _, i := range batch {
 			id := fmt.Sprintf("foreign.%d.%d", round, i)
 			pushed[id] = time.Now().UnixNano()
-			pipe.HSet(l.ctx, prefixOf(l.name)+"job:"+id, "payload", "x", "status", "pending", "attempts", 0)
-			pipe.LPush(l.ctx, prefixOf(l.name)+"pending", id)
+			l.engine().enqueue(l.ctx, pipe, prefixOf(l.name), id, "payload", "x", "status", "pending", "attempts", 0)
 		}
 		_, err := pipe.Exec(l.ctx)
 		l.must(err)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // evictKeys: a server that deletes keys when it is full is refused at the start, and reported when it
@@ -51,14 +53,15 @@ func evictKeys(l *lab) {
 	// What eviction leaves: entries without a hash.
 	l.do(rdb, "CONFIG", "SET", "maxmemory-policy", "noeviction")
 	const missing = 500
-	prefix := prefixOf(l.name)
-	words := []any{"LPUSH", prefix + "pending"}
-	for i := range missing {
-		words = append(words, fmt.Sprint("evicted.", i))
-	}
 	calls := l.calls(rdb)
 	began := time.Now()
-	l.do(rdb, words...)
+	_, err := rdb.TxPipelined(l.ctx, func(pipe redis.Pipeliner) error {
+		for i := range missing {
+			l.engine().enqueue(l.ctx, pipe, prefixOf(l.name), fmt.Sprint("evicted.", i))
+		}
+		return nil
+	})
+	l.must(err)
 	l.require(l.within(5*time.Second, func() bool { return l.load(rdb, l.name) == 0 }), "entries without a hash stay")
 	l.pause(2*time.Second - time.Since(began))
 	rate := float64(l.calls(rdb)-calls) / time.Since(began).Seconds()

@@ -24,7 +24,7 @@ func refuse(l *lab) {
 	for i := range consumers {
 		proxy := l.proxy(server.Addr())
 		proxy.OnRequest(func(e redisproc.Exchange) redisproc.Action {
-			if len(e.Args) > 0 && (strings.EqualFold(e.Args[0], "evalsha") || strings.EqualFold(e.Args[0], "blmove")) {
+			if len(e.Args) > 0 && (strings.EqualFold(e.Args[0], "evalsha") || strings.EqualFold(e.Args[0], l.engine().wait)) {
 				requests.Add(1)
 			}
 			return redisproc.Pass

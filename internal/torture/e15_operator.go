@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +30,7 @@ func meddle(l *lab) {
 		l.require(ok && took <= 2*time.Second+grace, "after %s nothing was completed for %v", what, took)
 	}
 	prefix := prefixOf(l.name)
-	kinds := []string{"pending", "arriving", "scheduled", "dead", "corrupt", "reasons", "consumers", "counters", "meta", "processing:", "sender:", "job:"}
+	kinds := append(slices.Clone(l.engine().keys), "processing:", "sender:", "job:")
 	for range pick(l, 1, 5) {
 		for _, kind := range kinds {
 			keys := []string{prefix + kind}

@@ -52,7 +52,7 @@ func fields(text string) (words []any) {
 func (l *lab) rule(user string) string {
 	store, err := durable.NewRedis(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), nil)
 	l.must(err)
-	return store.List(l.name, nil).ACLRule(user)
+	return l.open(store).ACLRule(user)
 }
 
 // namesDenied sees that a check names each command that is missing, and returns those commands.
@@ -67,7 +67,7 @@ func (l *lab) namesDenied(rdb *redis.Client) (commands []string) {
 		user := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Username: "probe", Password: "secret"})
 		store, err := durable.NewRedis(user, nil)
 		l.must(err)
-		err = store.List(l.name, nil).Check(l.ctx)
+		err = l.open(store).Check(l.ctx)
 		l.require(err != nil && strings.Contains(strings.ToLower(err.Error()), " "+c), "a user without %s: %v", c, err)
 		_ = store.Close()
 		_ = user.Close()
@@ -79,7 +79,7 @@ func (l *lab) namesDenied(rdb *redis.Client) (commands []string) {
 // mistype puts a value of another type in the place of each key, while jobs are offered.
 func (l *lab) mistype(rdb *redis.Client) {
 	prefix := prefixOf(l.name)
-	keys := []string{"meta", "counters", "pending", "arriving", "scheduled", "dead", "corrupt", "reasons", "consumers"}
+	keys := l.engine().keys
 	for i, key := range keys {
 		aside := prefix + "probe:aside"
 		there := rdb.Exists(l.ctx, prefix+key).Val() == 1

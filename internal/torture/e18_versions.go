@@ -64,7 +64,7 @@ func (l *lab) oldBinary() (path, what string) {
 			return "", "same-source"
 		}
 		ref = strings.TrimSpace(string(out))
-		if _, err := l.git("cat-file", "-e", ref+":internal/torture/main.go"); err != nil {
+		if _, err := l.git("cat-file", "-e", ref+":internal/torture/engine.go"); err != nil {
 			return "", "same-source"
 		}
 	}

@@ -25,7 +25,7 @@ func deafHandlers(l *lab) {
 	l.must(err)
 	var mu sync.Mutex // guards events
 	events := map[string]int{}
-	q, err := bridge.Open(store.List(l.name, nil), &bridge.Options{Capacity: 4, OnEvent: func(e bridge.Event) {
+	q, err := bridge.Open(l.open(store), &bridge.Options{Capacity: 4, OnEvent: func(e bridge.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		events[e.Type.String()+" "+e.Kind]++

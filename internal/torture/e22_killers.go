@@ -93,12 +93,10 @@ func killers(l *lab) {
 // watchSuspects looks every 20 ms how many suspects any consumer holds, until the function it returns is called, which
 // gives the most there were: jobs of which each may have killed a process. With two, nobody could tell which did.
 func (l *lab) watchSuspects(rdb *redis.Client) (stop func() int64) {
-	const count = `local most = 0
-		for _, c in ipairs(redis.call('ZRANGE', ARGV[1] .. 'consumers', 0, -1)) do
+	count := `local most, p = 0, ARGV[1]
+		for _, c in ipairs(redis.call('ZRANGE', p .. 'consumers', 0, -1)) do
 			local n = 0
-			for _, id in ipairs(redis.call('LRANGE', ARGV[1] .. 'processing:' .. c, 0, -1)) do
-				if tonumber(redis.call('HGET', ARGV[1] .. 'job:' .. id, 'crashes') or 0) > 0 then n = n + 1 end -- a suspect
-			end -- of its list
+			` + l.engine().suspects + `
 			most = math.max(most, n)
 		end
 		return most`

@@ -19,10 +19,9 @@ func mass(l *lab) {
 	rdb := l.dial(server.Addr())
 	l.say("%d ready, %d due at once, %d held by a dead consumer", ready, ready, held)
 	due := time.Now().Add(pick(l, 4*time.Second, time.Minute))
-	l.seedJobs(rdb, "ready", ready, `redis.call('LPUSH', p .. 'pending', id)`, "pending", 0)
-	l.seedJobs(rdb, "due", ready, `redis.call('ZADD', p .. 'scheduled', ARGV[5], id)`, "scheduled", due.UnixMilli())
-	l.seedJobs(rdb, "held", held, `redis.call('LPUSH', p .. 'processing:0-dead', id)
-		redis.call('HSET', p .. 'job:' .. id, 'claim_token', '0-dead:1', 'deliveries', 1)`, "processing", 0)
+	l.seedJobs(rdb, "held", held, l.engine().seeds.held, 0)
+	l.seedJobs(rdb, "ready", ready, l.engine().seeds.ready, 0)
+	l.seedJobs(rdb, "due", ready, l.engine().seeds.due, due.UnixMilli())
 	// Its record says that none of these has killed it, as a suspect has been charged before: they come back at once.
 	l.do(rdb, "HSET", prefixOf(l.name)+"sender:0-dead", "kind", "consumer", "charge", "-", "lease", 2000)
 	l.do(rdb, "EXPIRE", prefixOf(l.name)+"sender:0-dead", 3600)
@@ -36,8 +35,13 @@ func mass(l *lab) {
 	}
 	prefix := prefixOf(l.name)
 	var returned, promoted time.Duration
+	stillHeld := func() bool {
+		yes, err := l.holds(rdb, "0-dead")
+		l.must(err)
+		return yes
+	}
 	l.within(pick(l, time.Minute, 10*time.Minute), func() bool {
-		if returned == 0 && rdb.LLen(l.ctx, prefix+"processing:0-dead").Val() == 0 {
+		if returned == 0 && !stillHeld() {
 			returned = time.Since(began)
 			l.say("returned what the dead one held")
 		}
@@ -69,15 +73,14 @@ func mass(l *lab) {
 }
 
 // seedJobs makes jobs as another language would, by a script, ten thousand at a time.
-func (l *lab) seedJobs(rdb *redis.Client, name string, n int, place, status string, at int64) {
+func (l *lab) seedJobs(rdb *redis.Client, name string, n int, place string, at int64) {
 	script := `local p = ARGV[1]
 		for i = tonumber(ARGV[3]), tonumber(ARGV[4]) - 1 do
 			local id = ARGV[2] .. '.' .. i
-			redis.call('HSET', p .. 'job:' .. id, 'payload', 'x', 'status', ARGV[6], 'attempts', 0)
 			` + place + `
 		end return 1`
 	for from := 0; from < n; from += 10_000 {
-		l.do(rdb, "EVAL", script, 0, prefixOf(l.name), name, from, min(from+10_000, n), at, status)
+		l.do(rdb, "EVAL", script, 0, prefixOf(l.name), name, from, min(from+10_000, n), at)
 	}
 }
 

@@ -20,7 +20,11 @@ type experiment struct {
 	about string // fault and load
 	ci    bool   // runs before every change, in the quick form
 	alone bool   // needs the processor: nothing runs beside it
+	each  bool   // of those, on every engine
 	run   func(*lab)
+
+	// not says why it does not apply to an engine, by the engine's name.
+	not map[string]string
 }
 
 // String is the line of -list.
@@ -30,6 +34,11 @@ func (e *experiment) String() string {
 		mark = "•"
 	}
 	return fmt.Sprintf("%s %s %s", e.name, mark, e.about)
+}
+
+// notOn is the line of an experiment that does not apply to an engine.
+func (e *experiment) notOn(engine string) string {
+	return fmt.Sprintf("%s n/a %s: %s", e.name, engine, e.not[engine])
 }
 
 // ciParallel is how many experiments of -ci run side by side: they mostly wait.
@@ -49,7 +58,10 @@ func runAll(ctx context.Context, chosen []*experiment, s settings, out, errs io.
 		if ctx.Err() != nil {
 			return
 		}
-		line, ok := e.conduct(ctx, s, errs)
+		line, ok := e.notOn(s.engine), true
+		if e.not[s.engine] == "" {
+			line, ok = e.conduct(ctx, s, errs)
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		_, _ = fmt.Fprintln(out, line)

@@ -49,8 +49,8 @@ func (o *overdue) look(l *lab, rdb redis.UniversalClient) {
 		if c.Score == 0 || !now.After(end) { // at 0 it is being emptied, step by step
 			continue
 		}
-		held, err := rdb.LLen(l.ctx, prefixOf(l.name)+"processing:"+c.Member.(string)).Result()
-		if err == nil && held > 0 {
+		held, err := l.holds(rdb, c.Member.(string))
+		if err == nil && held {
 			o.mu.Lock()
 			o.most = max(o.most, now.Sub(end))
 			o.mu.Unlock()

@@ -5,6 +5,7 @@
 //	go run ./internal/torture -run E07 -quick
 //	go run ./internal/torture -quick            # all, at most 20 s each
 //	go run ./internal/torture -seed 7 -run E01  # the same faults again
+//	go run ./internal/torture -engine stream -quick
 //	go run ./internal/torture -ci               # what runs before every change
 //	go run ./internal/torture -mutants          # does each experiment notice broken code?
 //
@@ -40,6 +41,7 @@ type settings struct {
 	seed     uint64
 	parallel int
 	keep     bool
+	engine   string // that is tortured
 	old      string // the revision that E18 takes its old binary from
 }
 
@@ -56,13 +58,14 @@ func conduct(args []string, out, errs io.Writer) int {
 	flags.Uint64Var(&s.seed, "seed", 0, "replay the faults of this seed; 0: a new one")
 	flags.IntVar(&s.parallel, "j", 1, "experiments side by side, those that need the processor excepted")
 	flags.BoolVar(&s.keep, "keep", false, "keep the working directory of every experiment")
+	flags.StringVar(&s.engine, "engine", engines[0].name, "the `engine` that is tortured: list, stream or sortedset")
 	flags.StringVar(&s.old, "old", "", "git `revision` of the old binary of E18; default: the latest tag, or the same source")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	match, err := regexp.Compile(*pattern)
-	if err != nil || flags.NArg() > 0 {
-		_, _ = fmt.Fprintln(errs, "torture: bad arguments:", err, flags.Args())
+	if err != nil || flags.NArg() > 0 || engineNamed(s.engine) == nil {
+		_, _ = fmt.Fprintln(errs, "torture: bad arguments:", err, s.engine, flags.Args())
 		return 2
 	}
 	if *ci {
@@ -80,12 +83,16 @@ func conduct(args []string, out, errs io.Writer) int {
 	}
 	var chosen []*experiment
 	for _, e := range experiments {
-		if match.MatchString(e.name) && (e.ci || !*ci) {
+		if match.MatchString(e.name) && (!*ci || e.ci && (s.engine == engines[0].name || e.each)) {
 			chosen = append(chosen, e)
 		}
 	}
 	if *list {
 		for _, e := range chosen {
+			if why := e.not[s.engine]; why != "" {
+				_, _ = fmt.Fprintln(out, e.notOn(s.engine))
+				continue
+			}
 			_, _ = fmt.Fprintln(out, e)
 		}
 		return 0

@@ -19,6 +19,7 @@ type role struct {
 	Queue  string
 	Queues int // so many queues, Queue-1 and so on, each with a Run of its own; 0: Queue alone
 	Seed   uint64
+	Engine string
 
 	Addr       string
 	Nodes      []string // of a cluster, in place of Addr
