@@ -71,8 +71,15 @@ func (q *Queue) Run(ctx context.Context, opts *RunOptions) error {
 	r.err = r.run()
 	q.mu.Lock()
 	q.running = nil
+	left := q.down != nil && q.down.left
 	q.mu.Unlock()
 	close(r.done)
+	if left { // Shutdown could not wait, and closed what this Run has opened again since
+		q.calls.close()
+		if err := q.engine.Close(); err != nil {
+			q.log.Warn("weir: the store was not closed in order", "error", err)
+		}
+	}
 	return r.err
 }
 

@@ -38,6 +38,7 @@ type shutdown struct {
 	done   chan struct{}
 	report Report
 	err    error
+	left   bool // Run goes on, and lets go of the store at its end; guarded by the queue's mu
 }
 
 // Shutdown ends the queue: no more jobs come in, waiting callers of Submit get
@@ -102,7 +103,10 @@ func (q *Queue) shut(ctx context.Context, down *shutdown, running *run) {
 		down.err = running.await(ctx)
 	}
 	q.watched.DetachAll(ErrShutdown)
-	if running == nil || running.ended() {
+	q.mu.Lock()
+	down.left = q.running != nil
+	q.mu.Unlock()
+	if !down.left {
 		q.calls.close()
 		defer q.calls.wait(ctx) // with their connections closed, they end now
 	}
