@@ -147,6 +147,9 @@ func (c *crew) look() {
 func (c *crew) take() []*execution {
 	all := c.waiting
 	c.waiting, c.rate, c.begun = nil, 0, 0
+	if c.looking != nil && c.looking.Stop() { // else look is on its way
+		c.looking = nil
+	}
 	if len(all) > 0 {
 		c.busy.Add(1) // until it is handed on
 	}
