@@ -58,6 +58,31 @@ func TestListStall(t *testing.T) {
 		}
 	})
 
+	t.Run("a night without anybody does not hide a stall in the morning", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		w := b.worker()
+		renew := func() {
+			t.Helper()
+			if err := w.Renew(b.ctx, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.sweep()
+		for range 12 {
+			b.stoodStill()
+		}
+		renew()
+		b.rdb.HIncrBy(b.ctx, b.key("meta"), "stall_end_ms", -2*long.Milliseconds()) // two leases ago
+		b.rdb.HIncrBy(b.ctx, b.key("meta"), "seen_ms", -10)
+		renew()
+		b.stoodStill()
+		b.expire(w)
+		if s := b.sweep(); s.Fenced != 0 {
+			t.Fatalf("%+v: a living worker is fenced before it could renew", s)
+		}
+	})
+
 	t.Run("whoever does not renew after a stall is dead", func(t *testing.T) {
 		t.Parallel()
 		b := setupList(t, nil)

@@ -11,7 +11,7 @@ local id, lease = arg(), arg()
 local sender = prefix .. 'sender:' .. id
 if tonumber(redis.call('ZSCORE', consumers, id) or 0) == 0 then return {'FENCED'} end
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
-stalled()
+stalled(tonumber(lease))
 redis.call('HDEL', sender, 'spared')
 redis.call('ZADD', consumers, 'XX', now + lease, id)
 return {'OK'}

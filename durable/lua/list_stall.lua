@@ -7,13 +7,14 @@ lease goes on for another half, once, until it renews.
 ]]
 
 -- stalled notes how long it is that a renewal or a sweep was last executed, if that is news. It
--- is called by each of these, after the primer.
-local function stalled()
+-- is called by each of these, after the primer; by a renewal with its lease: whoever lives has renewed within one
+-- since the last stall, which is nothing to go by any more then, however long it was.
+local function stalled(lease)
   local seen, length, ended = unpack(redis.call('HMGET', meta, 'seen_ms', 'stall_ms', 'stall_end_ms'))
   seen, length, ended = whole(seen) or 0, whole(length) or 0, whole(ended) or 0
   redis.call('HSET', meta, 'seen_ms', now_text)
   local gone_by = now - seen
-  if seen > 0 and gone_by > 0 and (gone_by > length or now > ended + length) then
+  if seen > 0 and gone_by > 0 and (gone_by > length or now > ended + math.min(length, lease or length)) then
     length, ended = gone_by, now
     redis.call('HSET', meta, 'stall_ms', string.format('%d', length), 'stall_end_ms', now_text)
   end
