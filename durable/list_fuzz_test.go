@@ -63,20 +63,26 @@ func FuzzForeignJobs(f *testing.F) {
 		if id == "after" {
 			return
 		}
-		b := setupListAt(t, addr, rdb, redistest.Name(t), nil)
-		b.rdb.HSet(b.ctx, b.key("job:"+id), "payload", "p", "attempts", attempts, "timeout_ms", timeout, "status", status)
-		b.rdb.LPush(b.ctx, b.key("pending"), id)
-		b.append("after")
-		w := b.worker()
-		c := w.claim(2)
-		if last := c.Jobs[len(c.Jobs)-1]; last.ID != "after" || len(c.Jobs)+c.Corrupt+c.Dropped != 2 {
-			t.Fatalf("%+v", c)
-		}
-		if got := strings.Trim(w.settle(durable.Done, c.Jobs...), "O"); got != "" {
-			t.Fatal(got)
-		}
-		if c := w.claim(2); c.Status != durable.ClaimEmpty {
-			t.Fatalf("%+v", c)
+		for _, of := range []maker{list, sortedSet} {
+			b := setupQueueAt(t, of, addr, rdb, redistest.Name(t), nil)
+			b.rdb.HSet(b.ctx, b.key("job:"+id), "payload", "p", "attempts", attempts, "timeout_ms", timeout, "status", status,
+				"priority", attempts, "place", timeout)
+			b.push(id)
+			b.append("after")
+			w := b.worker()
+			c := w.claim(2)
+			if last := c.Jobs[len(c.Jobs)-1]; last.ID != "after" || len(c.Jobs)+c.Corrupt+c.Dropped != 2 {
+				t.Fatalf("%+v", c)
+			}
+			if got := strings.Trim(w.settle(durable.Release, c.Jobs...), "O"); got != "" {
+				t.Fatal(got)
+			}
+			if got := strings.Trim(w.settle(durable.Done, w.take(len(c.Jobs))...), "O"); got != "" {
+				t.Fatal(got)
+			}
+			if c := w.claim(2); c.Status != durable.ClaimEmpty {
+				t.Fatalf("%+v", c)
+			}
 		}
 	})
 }

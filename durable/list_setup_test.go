@@ -261,11 +261,13 @@ func (b *bundle) waiting(key string) []string {
 func (b *bundle) push(ids ...string) {
 	b.Helper()
 	for _, id := range ids {
-		push := b.rdb.LPush(b.ctx, b.key("pending"), id)
+		var pushed *redis.IntCmd
 		if _, is := b.list.(*durable.SortedSet); is {
-			push = b.rdb.ZAdd(b.ctx, b.key("pending"), redis.Z{Score: float64(time.Now().UnixMicro()), Member: id})
+			pushed = b.rdb.ZAdd(b.ctx, b.key("pending"), redis.Z{Score: float64(time.Now().UnixMicro()), Member: id})
+		} else {
+			pushed = b.rdb.LPush(b.ctx, b.key("pending"), id)
 		}
-		if err := push.Err(); err != nil {
+		if err := pushed.Err(); err != nil {
 			b.Fatal(err)
 		}
 	}
