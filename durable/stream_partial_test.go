@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -130,6 +131,61 @@ func stopStreamScripts(t *testing.T, died bool) {
 			if owners := b.owners("weir"); len(owners) > 2 {
 				t.Error("consumers left:", owners)
 			}
+		})
+	}
+}
+
+// An append that stops half-way and is sent again stores each job once, also if workers ask in between.
+func TestStreamAppendThatStoppedRunsNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin := s.Client(t)
+	for _, command := range []string{"zadd", "xadd", "hset"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			b := setupStreamAt(t, s.Addr(), admin, command, nil)
+			w := b.worker()
+			own := store(t, &redis.Options{Addr: s.Addr(), Username: command, Password: "secret"}, nil)
+			b.stream = own.Stream(command, nil)
+			t.Cleanup(func() { _ = b.stream.Close() })
+			permit := func(words ...string) {
+				t.Helper()
+				args := []any{"ACL", "SETUSER", command}
+				for _, word := range words {
+					args = append(args, word)
+				}
+				if err := admin.Do(b.ctx, args...).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			permit(append([]string{">secret"}, strings.Fields(b.stream.ACLRule(command))[1:]...)...)
+			p := b.producer()
+			jobs := append(jobsOf("a"), &durable.Job{ID: "later", Delay: time.Millisecond}, &durable.Job{ID: "b"})
+			permit("-" + command)
+			if _, err := p.Append(b.ctx, 1, jobs); !is(err, durable.ErrInDoubt) {
+				t.Fatal(err)
+			}
+			runs := map[string]int{}
+			work := func() {
+				b.due()
+				for range 3 {
+					for _, c := range w.claim(8).Jobs {
+						runs[c.ID] += strings.Count(w.settle(durable.Done, c), "O")
+					}
+				}
+			}
+			work()
+			permit("+" + command)
+			if a, err := p.Append(b.ctx, 1, jobs); err != nil || a.Taken != 3 || len(a.Refused) > 0 {
+				t.Error(a, err)
+			}
+			work()
+			if runs["a"] != 1 || runs["b"] != 1 || runs["later"] != 1 {
+				t.Error("completed:", runs)
+			}
+			b.sweep()
+			b.places("0 0 0 0 0")
+			b.clean()
 		})
 	}
 }

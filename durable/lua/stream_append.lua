@@ -11,8 +11,9 @@ Returns OK taken refused gap backlog paused
         UNKNOWN, OLD.
 Called by producer.Append.
 
-The bound refuses; it never trims. The entry goes before the record: what a script that stopped
-half-way leaves is an entry without one, which is dropped where it is met.
+The bound refuses; it never trims. All entries go before the first record: what a script that stopped
+half-way leaves are entries without one, which are dropped where they are met. None may run before all are stored: it
+could be over, and its record gone, when the request comes again.
 ]]
 --#include stream_base
 --#include list_sender
@@ -95,17 +96,30 @@ for i = 0, jobs - 1 do
   taken = taken + 1
 end
 
-for _, i in ipairs(accepted) do
+local function fields(i)
   local at = first + i * words
-  local job_id, job_kind, payload, headers, delay, attempts, timeout, retention = unpack(ARGV, at + 1, at + words)
-  local place = id .. ':' .. n .. ':' .. i
+  return unpack(ARGV, at + 1, at + words)
+end
+
+local entries = {}
+for _, i in ipairs(accepted) do
+  local job_id, job_kind, payload, headers, delay, attempts, timeout, retention = fields(i)
   if delay == '0' then
-    local entry = add_entry(stream, job_id, job_kind, payload, place, headers, attempts, timeout, retention)
-    if stale[i] then redis.call('DEL', stale[i]) end
-    redis.call('HSET', job_prefix .. job_id, 'append', place, 'entry', entry)
+    local place = id .. ':' .. n .. ':' .. i
+    entries[i] = add_entry(stream, job_id, job_kind, payload, place, headers, attempts, timeout, retention)
   else
     redis.call('ZADD', scheduled, now + delay, job_id)
-    if stale[i] then redis.call('DEL', stale[i]) end
+  end
+end
+for _, i in ipairs(accepted) do
+  if stale[i] then redis.call('DEL', stale[i]) end
+end
+for _, i in ipairs(accepted) do
+  local job_id, job_kind, payload, headers, _, attempts, timeout, retention = fields(i)
+  local place = id .. ':' .. n .. ':' .. i
+  if entries[i] then
+    redis.call('HSET', job_prefix .. job_id, 'append', place, 'entry', entries[i])
+  else
     redis.call('HSET', job_prefix .. job_id, 'append', place, 'delayed', 1, 'kind', job_kind, 'payload', payload,
       'headers', headers, 'max_attempts', attempts, 'timeout_ms', timeout, 'retention_ms', retention)
   end
