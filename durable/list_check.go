@@ -202,7 +202,7 @@ func (f *findings) judgeProbes(tried [][]string, answer reply) {
 			f.problem("the user may not use keys like %q", p[1])
 			return
 		case deniedText(text):
-			f.problem("the user may not run %s", p[0])
+			f.problem("the user may not run %s", permission(p))
 		case strings.Contains(strings.ToLower(text), "unknown"):
 			f.problem("the server does not know %s", p[0])
 		}
@@ -213,6 +213,14 @@ func (f *findings) judgeProbes(tried [][]string, answer reply) {
 	if readOnly {
 		f.problem("the server is a read-only replica: connect to the primary")
 	}
+}
+
+// permission is what an ACL calls a command: XINFO and XGROUP are several in one.
+func permission(command []string) string {
+	if command[0] == "XINFO" || command[0] == "XGROUP" {
+		return command[0] + "|" + command[1]
+	}
+	return command[0]
 }
 
 // deniedText recognises a refusal for lack of permission, outside and inside of a script.

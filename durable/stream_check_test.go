@@ -111,6 +111,26 @@ func TestStreamCheck(t *testing.T) {
 		}
 	})
 
+	t.Run("a denied command is named as an ACL calls it", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t)
+		admin := s.Client(t)
+		for _, denied := range []string{"XGROUP|CREATE", "XINFO|GROUPS", "XADD"} {
+			user := store(t, &redis.Options{Addr: s.Addr(), Username: "u", Password: "secret"}, nil).Stream("q", nil)
+			t.Cleanup(func() { _ = user.Close() })
+			args := []any{"ACL", "SETUSER", "u", ">secret"}
+			for _, word := range strings.Fields(user.ACLRule("u"))[1:] {
+				args = append(args, word)
+			}
+			if err := admin.Do(t.Context(), append(args, "-"+denied)...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := user.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "may not run "+denied) {
+				t.Errorf("without %s: %v", denied, err)
+			}
+		}
+	})
+
 	t.Run("every command of the scripts is tried", func(t *testing.T) {
 		t.Parallel()
 		if untried := durable.UntriedStreamCommands(); len(untried) > 0 {
