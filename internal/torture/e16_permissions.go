@@ -23,6 +23,9 @@ func deny(l *lab) {
 	}
 	producer := l.spawn(role{Name: "producer", Addr: server.Addr(), User: "app", Pass: "secret", Producers: 2, Rate: 250, Task: task{Work: 3}, WorkMax: 15, DelayMax: 400, Timeout: time.Second})
 	l.goesOn(rdb, "the start")
+	// One that starts meanwhile is refused by its first check, rightly.
+	both := func() bool { return len(l.notes("worker0", noteStart)) > 0 && len(l.notes("worker1", noteStart)) > 0 }
+	l.require(l.within(20*time.Second, both), "a worker does nothing")
 	l.say("denying %d commands, one at a time", len(commands))
 	for _, c := range commands {
 		l.do(rdb, "ACL", "SETUSER", "app", "-"+c)

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// malform: an operator, or another version, puts all sorts of things into the lists. Each is run, dropped or
+// malform: an operator, or another version, puts all sorts of things into the queue. Each is run, dropped or
 // quarantined, and counted; nobody panics or spins, and the others' jobs are not held up.
 func malform(l *lab) {
 	items := pick(l, 2500, 10_000)
@@ -26,9 +26,16 @@ func malform(l *lab) {
 	producer := l.spawn(role{Name: "producer", Addr: server.Addr(), Producers: 2, Rate: 100})
 	l.pause(pick(l, 3*time.Second, 20*time.Second))
 	began := time.Now().UnixNano()
-	counted := l.pushMalformed(rdb, items)
+	var counted tally
+	if l.engine().name == "stream" {
+		counted = l.addMalformed(rdb, items)
+	} else {
+		counted = l.pushMalformed(rdb, items)
+	}
 	ended := time.Now().UnixNano()
-	l.surplus(rdb)
+	if l.engine().name != "stream" { // what is pending there is one consumer's
+		l.surplus(rdb)
+	}
 	producer.term()
 	producer.wait(30 * time.Second)
 	l.drained(rdb, l.name, 30*time.Second)
@@ -86,6 +93,7 @@ type tally struct{ run, corrupt, drop int }
 func (l *lab) pushMalformed(rdb *redis.Client, n int) (t tally) {
 	prefix := prefixOf(l.name)
 	random := stream(l.set.seed, l.name)
+	set, empty := l.engine().name == "sortedset", false // a set has each ID once
 	for i := range n {
 		pipe := rdb.Pipeline()
 		put := func(id string, values ...any) {
@@ -105,14 +113,15 @@ func (l *lab) pushMalformed(rdb *redis.Client, n int) (t tally) {
 		case kind == 3:
 			put("{"+id+"}{", "payload", "x", "status", "pending")
 			t.run++
-		case kind == 4:
+		case kind == 4 && (!empty || !set):
 			put("")
 			t.corrupt++
+			empty = true
 		case kind == 5:
 			put(id, "payload", "x")
 			put(id)
 			t.run++
-			if l.engine().name == "list" { // a set has it once
+			if !set {
 				t.drop++
 			}
 		case kind == 6:

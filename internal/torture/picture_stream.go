@@ -37,8 +37,12 @@ func (p *picture) readStream(ctx context.Context, rdb redis.UniversalClient) err
 		}
 		for _, m := range all {
 			id, _ := m.Values["id"].(string)
-			if id == "" {
-				id = m.ID
+			for _, name := range []string{"entry", m.ID} { // a letter's, or its own
+				if id == "" && name == m.ID {
+					id = name
+				} else if id == "" {
+					id, _ = m.Values[name].(string)
+				}
 			}
 			if stream != "stream" {
 				put(id, stream)
