@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type crew struct {
 	begun   int          // claims begun since then
 	since   time.Duration
 	looking *time.Timer
-	seen    *execution // the first of those that waited at the last look
+	seen    *execution // the last of those that waited at the last look
 }
 
 const (
@@ -127,16 +128,17 @@ func (c *crew) next(seat int) *execution {
 	return e
 }
 
-// look returns what waits to the queue, if the first of it did so at the last look.
+// look returns what waits to the queue, if the last of those that waited at the last look still does. The
+// first would not do: where handlers are slow but end, it is another each time.
 func (c *crew) look() {
 	c.mu.Lock()
 	var late []*execution
-	if len(c.waiting) > 0 && c.waiting[0] == c.seen {
+	if slices.Contains(c.waiting, c.seen) {
 		late = c.take()
 	}
 	c.looking, c.seen = nil, nil
 	if len(c.waiting) > 0 {
-		c.seen = c.waiting[0]
+		c.seen = c.waiting[len(c.waiting)-1]
 		c.looking = time.AfterFunc(lookEvery, c.look)
 	}
 	c.mu.Unlock()

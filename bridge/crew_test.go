@@ -103,6 +103,39 @@ func TestClaimingAhead(t *testing.T) {
 		}
 	})
 
+	bubble(t, "what was claimed ahead of jobs that became slow, but end, is run by others too", func(t *testing.T) {
+		memory := durable.NewMemory(nil)
+		busy, idle := setupOn(t, memory, nil), setupOn(t, memory, nil)
+		slowStore(busy, time.Millisecond)
+		work := func(_ context.Context, d *bridge.Delivery[int]) error {
+			time.Sleep(time.Duration(d.Value) * time.Microsecond)
+			return nil
+		}
+		kind := busy.handle(t, "k", work)
+		idle.handle(t, "k", work)
+		for range 300 {
+			submit(t, kind, 50)
+		}
+		slow := int(50 * time.Millisecond / time.Microsecond)
+		first := submit(t, kind, slow)
+		for range 40 {
+			submit(t, kind, slow)
+		}
+		if err := busy.q.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		busy.run(t, &bridge.RunOptions{Workers: 1})
+		<-first.Started()
+		if s := memoryStats(t, memory); s.Processing < 20 {
+			t.Fatalf("little was claimed ahead: %+v", s)
+		}
+		idle.run(t, &bridge.RunOptions{Workers: 20})
+		time.Sleep(500 * time.Millisecond) // one worker needs two seconds
+		if s := memoryStats(t, memory); s.Counters["completed"] != 341 {
+			t.Errorf("%+v", s)
+		}
+	})
+
 	bubble(t, "what was claimed ahead goes back at once at a stop", func(t *testing.T) {
 		b := setup(t, nil)
 		slowStore(b, time.Millisecond)
