@@ -193,9 +193,9 @@ func dueJobsAreNotLost(t *testing.T, of maker) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// With the n-th claim everything dies: before the server has it, while it executes it, or after.
+		// With the n-th claim everything dies (the first is sent twice, as the server has no script yet): before the server has it, while it executes it, or after.
 		var once sync.Once
-		claims, fatal, died := 0, 1+rng.IntN(4), make(chan struct{})
+		claims, fatal, died := 0, 1+rng.IntN(8), make(chan struct{})
 		delay := time.Duration(rng.IntN(1500)) * time.Microsecond
 		remove := proxy.OnRequest(func(e redistest.Exchange) redistest.Action {
 			if redistest.With("claim")(e) {
