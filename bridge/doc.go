@@ -14,7 +14,8 @@
 //	ticket, err := welcome.Submit(ctx, email, policy.Wait(50*time.Millisecond))
 //
 // An error means that the job is still the caller's. Without one the queue owns it, and its
-// fate is on the ticket: WaitEnqueued until the store has it, Wait until it is completed.
+// fate is on the ticket: WaitEnqueued until the store has it, Wait until it is completed. SubmitMany does so for many
+// values, each decided by itself.
 //
 // # Consuming
 //

@@ -128,6 +128,70 @@ func ExampleKind_SubmitJob() {
 	// <nil>
 }
 
+// Many at once: each is decided by itself, and the wait is for all together.
+func ExampleKind_SubmitMany() {
+	ctx := context.Background()
+	// The store takes one and has it, the front takes two more; and nobody works.
+	q, err := bridge.Open(durable.NewMemory(&durable.MemoryOptions{MaxBacklog: 1}), &bridge.Options{Capacity: 2})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mail := bridge.NewKind[Email](q, "mail", nil)
+	_, err = mail.TrySubmit(Email{To: "ada"})
+	fmt.Println(err, q.Flush(ctx))
+
+	everybody := []Email{{To: "bob"}, {To: "cid"}, {To: "dan"}, {To: "eve"}}
+	var later []Email
+	for i, one := range mail.SubmitMany(ctx, everybody, policy.Wait(50*time.Millisecond)) {
+		if errors.Is(one.Err, policy.ErrFull) {
+			later = append(later, everybody[i]) // still ours
+		} else if one.Err != nil {
+			fmt.Println(one.Err)
+		}
+	}
+	fmt.Println("later:", later)
+
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	report, err := q.Shutdown(ctx)
+	fmt.Println("came back:", len(report.Returned), err)
+	// Output:
+	// <nil> <nil>
+	// later: [{dan} {eve}]
+	// came back: 2 <nil>
+}
+
+// Many with IDs of their own; what was submitted before is refused, on its ticket.
+func ExampleKind_SubmitJobs() {
+	ctx := context.Background()
+	q, err := bridge.Open(durable.NewMemory(nil), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	invoices := bridge.NewKind[int](q, "invoice", nil)
+	for _, one := range invoices.SubmitJobs(ctx, []bridge.Job[int]{
+		{ID: "invoice-41", Value: 41},
+		{ID: "invoice-42", Value: 42, Delay: time.Hour},
+		{ID: "invoice-41", Value: 41},
+	}, policy.Wait(time.Second)) {
+		if one.Err != nil {
+			fmt.Println(one.Err)
+			continue
+		}
+		err := one.Ticket.WaitEnqueued(ctx)
+		fmt.Println(one.Ticket.ID(), one.Ticket.State(), errors.Is(err, bridge.ErrDuplicate))
+	}
+	_, err = q.Shutdown(ctx)
+	fmt.Println(err)
+	// Output:
+	// invoice-41 enqueued false
+	// invoice-42 enqueued false
+	// invoice-41 refused true
+	// <nil>
+}
+
 // The producer's view of a job: its states, and its end.
 func ExampleTicket() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
