@@ -48,17 +48,17 @@ fmt:
 redis:
 	@.ci/need redis
 
-## torture: every experiment that proves the promises, in the quick form; RUN=E07 SEED=7 choose
+## torture: every experiment that proves the promises, in the quick form; RUN=E07 SEED=7 ENGINE=stream choose
 .PHONY: torture
 torture:
 	@.ci/need redis
-	go run ./internal/torture -quick $(if $(RUN),-run $(RUN)) $(if $(SEED),-seed $(SEED))
+	go run ./internal/torture -quick $(if $(ENGINE),-engine $(ENGINE)) $(if $(RUN),-run $(RUN)) $(if $(SEED),-seed $(SEED))
 
 ## torture-long: the same in the long form; hours
 .PHONY: torture-long
 torture-long:
 	@.ci/need redis
-	go run ./internal/torture $(if $(RUN),-run $(RUN)) $(if $(SEED),-seed $(SEED))
+	go run ./internal/torture $(if $(ENGINE),-engine $(ENGINE)) $(if $(RUN),-run $(RUN)) $(if $(SEED),-seed $(SEED))
 
 ## torture-mutants: breaks the code on purpose, and sees that the experiments notice; RUN chooses mutants
 .PHONY: torture-mutants

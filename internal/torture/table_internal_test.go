@@ -26,6 +26,36 @@ func TestTableIsThatOfTheProgramme(t *testing.T) {
 	}
 }
 
+func TestWhatDoesNotApplyIsSaid(t *testing.T) {
+	t.Parallel()
+	for _, e := range engines {
+		var out, errs bytes.Buffer
+		if status := conduct([]string{"-list", "-engine", e.name}, &out, &errs); status != 0 {
+			t.Fatal(status, errs.String())
+		}
+		if n := strings.Count(out.String(), "\n"); n != len(experiments) {
+			t.Errorf("%s: %d lines for %d experiments", e.name, n, len(experiments))
+		}
+	}
+	for _, e := range experiments {
+		for name, why := range e.not {
+			if engineNamed(name) == nil || name == engines[0].name || why == "" {
+				t.Errorf("%s does not apply to %q: %q", e.name, name, why)
+			}
+		}
+	}
+	var out, errs bytes.Buffer
+	if status := conduct([]string{"-run", "E08", "-quick", "-engine", "stream"}, &out, &errs); status != 0 || !strings.HasPrefix(out.String(), "E08 n/a stream: ") {
+		t.Error(status, out.String(), errs.String())
+	}
+	if strings.Contains(errs.String(), "failed") {
+		t.Error("counted as failed:", errs.String())
+	}
+	if status := conduct([]string{"-list", "-engine", "heap"}, &out, &errs); status != 2 {
+		t.Error("an engine that nobody knows:", status)
+	}
+}
+
 func TestEachExperimentHasAMutantThatItMustNotice(t *testing.T) {
 	t.Parallel()
 	root, err := moduleRoot()
