@@ -23,7 +23,7 @@ type RedisOptions struct {
 	AllowEviction bool
 	// Replicas is how many replicas are to have a job before it is reported enqueued: each append is followed
 	// by a WAIT on its connection. It waits ReplicaWait at most; then the job is enqueued all the same, and its
-	// ticket tells how many have it. With fewer replicas than that every append takes so long. Default 0: none.
+	// ticket tells how many have it. With fewer replicas than that every append takes so long. Default 0, none.
 	Replicas int
 	// ReplicaWait bounds the wait for replicas; default 1 s.
 	ReplicaWait time.Duration
