@@ -22,6 +22,8 @@ func (s *session) consume() {
 	asking, endAsking := context.WithCancel(s.ctx)
 	defer endAsking()
 	defer context.AfterFunc(s.r.stopped, func() { sleep(asking, s.r.patience()); endAsking() })()
+	s.asking = asking
+	defer s.lend()()
 
 	parked := parking{s: s, store: s.r.q.storePacer("wait for jobs")}
 	paused := newPacer(s.r.q.log, "claim", 50*time.Millisecond, 500*time.Millisecond)
@@ -44,10 +46,12 @@ func (s *session) consume() {
 			s.r.crew.run(claims)
 		}
 		s.r.q.noteClaims(claimed.Status == durable.ClaimPaused)
+		drained := claimed.Status == durable.ClaimEmpty || claimed.Drained
+		s.drained.Store(drained)
 		switch {
 		case claimed.Status == durable.ClaimPaused:
 			sleep(ctx, paused.pause())
-		case claimed.Status == durable.ClaimEmpty || claimed.Drained:
+		case drained:
 			paused.ok()
 			parked.wait(ctx, claimed.NextDue)
 		default:
@@ -61,9 +65,8 @@ func (s *session) consume() {
 // identity holds at most two claims for each worker, one that runs and one that is being
 // settled, and those that wait for a worker, so that a store that refuses to settle piles nothing up here.
 func (s *session) room(ctx context.Context) int {
-	most := 2*s.r.opts.Workers + aheadMost
 	for {
-		if slots := min(s.r.crew.room(), most-s.heldCount(), maxBatch); slots > 0 {
+		if slots := s.slots(); slots > 0 {
 			return slots
 		}
 		select {
@@ -75,9 +78,15 @@ func (s *session) room(ctx context.Context) int {
 	}
 }
 
+func (s *session) slots() int {
+	return min(s.r.crew.room(), 2*s.r.opts.Workers+aheadMost-s.heldCount(), maxClaim)
+}
+
 // claim asks until it is answered: the same request under the same number. It does not ask
 // again once ctx has ended; asking is what the answer is waited for with.
 func (s *session) claim(ctx, asking context.Context, slots int) (durable.Claimed, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	p := s.r.q.storePacer("claim")
 	request := durable.ClaimRequest{N: s.claims, Slots: slots, MaxBytes: maxBatchBytes, Held: s.heldCount()}
 	for {

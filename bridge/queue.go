@@ -45,8 +45,9 @@ type Queue struct {
 	sent     underWay
 	calls    exchanges
 
-	handlers sync.Map    // *handling by kind
-	handled  atomic.Bool // there is one
+	handlers sync.Map                // *handling by kind
+	handled  atomic.Bool             // there is one
+	session  atomic.Pointer[session] // of Run, while it claims
 
 	mu      sync.Mutex // guards what follows
 	running *run

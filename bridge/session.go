@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-9dec4fca/weir/durable"
@@ -20,7 +21,10 @@ type session struct {
 	ctx context.Context
 	end context.CancelCauseFunc
 
-	claims  uint64 // number of the next claim; consume's
+	asking context.Context // ends when no claim's answer is waited for any more; set by consume
+	// turn is held while a claim is under way, by consume or by the shipper; it guards claims.
+	turn    sync.Mutex
+	claims  uint64 // number of the next claim
 	settles uint64 // number of the next settle; the settler's
 
 	kept    sync.WaitGroup // the keeper
@@ -28,6 +32,7 @@ type session struct {
 	endKeep context.CancelFunc
 	fence   *time.Timer // ends ctx when the lease does
 	dropped chan struct{}
+	drained atomic.Bool // the last claim left nothing
 
 	mu    sync.Mutex // guards what follows
 	until time.Time  // the lease, less a margin, by the local monotonic clock

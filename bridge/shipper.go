@@ -149,10 +149,8 @@ func (s *shipper) send() time.Duration {
 	if s.doubts == 0 {
 		s.compose()
 	}
-	producer, n, wires := s.producer, s.n, s.wires // an exchange may outlive the wait for it
-	answer, err := call(s.ctx, s.q, s.limit(), func(ctx context.Context) (durable.Appended, error) {
-		return producer.Append(ctx, n, wires)
-	})
+	answer, begin, err := s.append()
+	defer begin()
 	switch {
 	case err == nil:
 		return s.answered(answer)
@@ -169,6 +167,22 @@ func (s *shipper) send() time.Duration {
 		s.doubts++
 	}
 	return s.store.fail(err)
+}
+
+// append sends the request. When workers of this process are free it lets them have what nothing waits before, in the
+// same exchange: begin, which must follow when the answer was taken, starts these jobs.
+func (s *shipper) append() (answer durable.Appended, begin func(), err error) {
+	producer, n, wires := s.producer, s.n, s.wires // an exchange may outlive the wait for it
+	begin = func() {}
+	if direct, ok := producer.(durable.DirectProducer); ok && s.doubts == 0 {
+		if taker := s.q.taker(); taker != nil {
+			return taker.take(s, direct, n, wires)
+		}
+	}
+	answer, err = call(s.ctx, s.q, s.limit(), func(ctx context.Context) (durable.Appended, error) {
+		return producer.Append(ctx, n, wires)
+	})
+	return answer, begin, err
 }
 
 // limit bounds an exchange, so that no job in hand learns late that its time is up.

@@ -75,6 +75,17 @@ type Producer interface {
 	Close(ctx context.Context, n uint64) (Appended, error)
 }
 
+// DirectProducer is a Producer that can hand what it stores to a consumer in the same exchange.
+type DirectProducer interface {
+	Producer
+
+	// AppendFor is Append(n, jobs). If nothing waits that would be claimed before, it is c's Claim(r) right behind
+	// that as well, in one step: then the claims are not empty, and r.N is used. It may always be less, also
+	// nothing. After ErrInDoubt both numbers are in doubt: the jobs are asked for again by Append, and the claims
+	// by Claim under r.N. The claims have the payloads and headers of jobs, not copies of them.
+	AppendFor(ctx context.Context, n uint64, jobs []*Job, c Consumer, r ClaimRequest) (Appended, []*Claim, error)
+}
+
 // Consumer is an identity that claims, under one lease for all its claims.
 type Consumer interface {
 	// ID is the identity the store gave.

@@ -185,6 +185,69 @@ func stopRelease(t *testing.T, of maker) {
 	}
 }
 
+// TestListDirectStopped stops an append that hands its jobs over, after any of its writes. Asked again, by an append and
+// a claim, it has stored each job once, and each is run once.
+func TestListDirectStopped(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin := s.Client(t)
+	for _, command := range []string{"LPUSH", "HSET", "PEXPIRE", "HINCRBY"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			name := "q" + command
+			b := setupListAt(t, s.Addr(), admin, name, nil)
+			own := store(t, &redis.Options{Addr: s.Addr(), Username: name, Password: "secret"}, nil)
+			list := own.List(name, nil)
+			t.Cleanup(func() { _ = list.Close() })
+			if err := admin.Do(b.ctx, "ACL", "SETUSER", name, ">secret", "on", "+@all", "~*").Err(); err != nil {
+				t.Fatal(err)
+			}
+			w := b.workerOf(list, long)
+			p, err := list.OpenProducer(b.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := admin.Do(b.ctx, "ACL", "SETUSER", name, "-"+command).Err(); err != nil {
+				t.Fatal(err)
+			}
+			jobs := jobsOf("a", "b", "c")
+			r := durable.ClaimRequest{N: 1, Slots: 9, MaxBytes: 1 << 20}
+			if _, _, err := p.(durable.DirectProducer).AppendFor(b.ctx, 1, jobs, w.Consumer, r); command != "HINCRBY" && !is(err, durable.ErrInDoubt) {
+				t.Fatal("nothing was stopped:", err)
+			}
+			if err := admin.Do(b.ctx, "ACL", "SETUSER", name, "+"+command).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if a, err := p.Append(b.ctx, 1, jobs); err != nil || a.Taken != 3 || len(a.Refused) > 0 {
+				t.Fatalf("%+v, %v", a, err)
+			}
+			runs := map[string]int{}
+			for r.Held < 3 {
+				c, err := w.Claim(b.ctx, r)
+				if err != nil || b.ctx.Err() != nil {
+					t.Fatal(err, b.ctx.Err())
+				}
+				if r.N, r.Named = r.N+1, nil; c.Status == durable.ClaimReconcile {
+					r.Named = []durable.Ref{}
+				}
+				for _, job := range c.Jobs {
+					r.Held++
+					runs[job.ID] += strings.Count(w.settle(durable.Done, job), "O")
+				}
+			}
+			for _, id := range []string{"a", "b", "c"} {
+				if runs[id] != 1 {
+					t.Errorf("%s was completed %d times", id, runs[id])
+				}
+			}
+			w.claims, w.held = r.N-1, 0
+			for w.claim(9).Status != durable.ClaimEmpty {
+			}
+			b.places("0 0 0 0 0")
+		})
+	}
+}
+
 // finish asks everything again, under the same numbers.
 func finish(b *bundle, p durable.Producer, w, leaver *worker, late []*durable.Job, outcomes []durable.Outcome, held *durable.Claim) {
 	b.Helper()

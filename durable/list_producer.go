@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strconv"
 )
@@ -40,15 +41,61 @@ func (l *List) open(ctx context.Context, kind string, lease int64) (string, erro
 func (p *listProducer) ID() string { return p.id }
 
 func (p *listProducer) Append(ctx context.Context, n uint64, jobs []*Job) (Appended, error) {
+	appended, _, err := p.append(ctx, n, jobs, "", 0, 0, 0)
+	return appended, err
+}
+
+// AppendFor is Append, and claims for c what is stored, if nothing waits that would be claimed first.
+func (p *listProducer) AppendFor(ctx context.Context, n uint64, jobs []*Job, c Consumer, r ClaimRequest) (Appended, []*Claim, error) {
+	consumer, ok := c.(*listConsumer)
+	if !ok || consumer.list.keys.prefix != p.list.keys.prefix || r.N == 0 || r.Slots < 1 {
+		appended, err := p.Append(ctx, n, jobs)
+		return appended, nil, err
+	}
+	appended, first, err := p.append(ctx, n, jobs, consumer.id, r.N, min(r.Slots, claimStep), r.Held)
+	if err != nil || first.jobs == 0 {
+		return appended, nil, err
+	}
+	token := consumer.id + ":" + strconv.FormatUint(r.N, 10)
+	claims := make([]*Claim, 0, first.jobs)
+	refused := appended.Refused
+	for i, j := range jobs[:appended.Taken] {
+		switch {
+		case len(refused) > 0 && refused[0].Pos == i:
+			refused = refused[1:]
+		case millis(j.Delay) == 0 && len(claims) < first.jobs:
+			claims = append(claims, &Claim{
+				ID: j.ID, Token: token, Kind: j.Kind, Payload: j.Payload, Headers: j.Headers, Deliveries: 1,
+				Fence: first.fence + int64(len(claims)), MaxAttempts: max(0, j.MaxAttempts), Timeout: j.Timeout.Truncate(millisecond),
+			})
+		}
+	}
+	if len(claims) != first.jobs {
+		return Appended{}, nil, failed(p.list.name, "append", ErrInDoubt, errDirect)
+	}
+	return appended, claims, nil
+}
+
+// errDirect is an answer that hands over more than was sent.
+var errDirect = errors.New("the answer hands over more jobs than were stored")
+
+// handed is how many jobs were claimed in the same request, and the fence of the first.
+type handed struct {
+	jobs  int
+	fence int64
+}
+
+// append sends one request; consumer may be empty.
+func (p *listProducer) append(ctx context.Context, n uint64, jobs []*Job, consumer string, claim uint64, slots, held int) (Appended, handed, error) {
 	l := p.list
 	if n == 0 {
-		return Appended{}, l.misuse("append", "numbers start at 1")
+		return Appended{}, handed{}, l.misuse("append", "numbers start at 1")
 	}
 	if err := checkPriorities(l.name, jobs, l.step > 0); err != nil {
-		return Appended{}, err
+		return Appended{}, handed{}, err
 	}
-	args := make([]any, 0, 4+3*len(jobs))
-	args = append(args, p.id, strconv.FormatUint(n, 10), l.opts.MaxBacklog, len(jobs))
+	args := make([]any, 0, 8+3*len(jobs))
+	args = append(args, p.id, strconv.FormatUint(n, 10), l.opts.MaxBacklog, consumer, strconv.FormatUint(claim, 10), slots, held, len(jobs))
 	for _, j := range jobs {
 		args = append(args, j.ID, j.Payload, j.Kind)
 	}
@@ -60,7 +107,7 @@ func (p *listProducer) Append(ctx context.Context, n uint64, jobs []*Job) (Appen
 	}
 	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.append, args...)
 	if err != nil {
-		return Appended{}, err
+		return Appended{}, handed{}, err
 	}
 	return answer.appended()
 }
@@ -74,5 +121,6 @@ func (p *listProducer) Close(ctx context.Context, n uint64) (Appended, error) {
 	if err != nil {
 		return Appended{}, err
 	}
-	return answer.appended()
+	appended, _, err := answer.appended()
+	return appended, err
 }

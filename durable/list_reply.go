@@ -78,19 +78,20 @@ func (r *reply) refusal(code string) error {
 	return nil
 }
 
-// appended decodes the answer to an append or a close.
-func (r *reply) appended() (Appended, error) {
+// appended decodes the answer to an append or a close, which ends with the backlog.
+func (r *reply) appended() (Appended, handed, error) {
 	a := Appended{Taken: int(r.int())}
 	refused, err := decodeRefusals(r.text())
 	if err != nil {
-		return Appended{}, err
+		return Appended{}, handed{}, err
 	}
 	a.Refused = refused
 	a.Gap = r.int() == 1
 	a.Backlog = r.int()
 	a.Paused = r.int() == 1
+	first := handed{jobs: int(r.int()), fence: r.int()}
 	a.Replicas = int(r.int())
-	return a, nil
+	return a, first, nil
 }
 
 // decodeRefusals reads "3D,17K,": positions with their codes.

@@ -25,7 +25,7 @@ func DecodeAll(got any) int {
 	}
 	for _, decode := range []func(reply){
 		func(r reply) { _ = r.refusal(code) },
-		func(r reply) { _, _ = r.appended() },
+		func(r reply) { _, _, _ = r.appended() },
 		func(r reply) { _, _ = r.settled(2) },
 	} {
 		decode(r)

@@ -54,7 +54,8 @@ func (p *streamProducer) Append(ctx context.Context, n uint64, jobs []*Job) (App
 	if err != nil {
 		return Appended{}, err
 	}
-	return answer.appended()
+	appended, _, err := answer.appended()
+	return appended, err
 }
 
 func (p *streamProducer) Close(ctx context.Context, n uint64) (Appended, error) {
@@ -66,5 +67,6 @@ func (p *streamProducer) Close(ctx context.Context, n uint64) (Appended, error) 
 	if err != nil {
 		return Appended{}, err
 	}
-	return answer.appended()
+	appended, _, err := answer.appended()
+	return appended, err
 }

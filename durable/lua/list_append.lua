@@ -2,22 +2,29 @@
 
 ARGV  id, n          see list_sender
       max_backlog    bound of pending, arriving and scheduled together
+      consumer       who may have what is stored at once; '' for nobody
+      claim, slots, held   of that consumer: the number of its next claim, how many jobs, and how many it holds
       count          then for each job: id payload kind
       then for each job that has more: its position, from 1, headers and, with spaces between, delay (ms)
                      max_attempts timeout (ms) retention (ms) priority
-Returns OK taken refused gap backlog paused
+Returns OK taken refused gap backlog paused direct fence
         refused is a list of <position>D (duplicate), K (its key is not a job), I (bad ID), each
         ended by a comma; positions count from 0. paused is 1 while an operator has stopped the
-        intake: then there is no room for anybody.
+        intake: then there is no room for anybody. direct: so many of those that are stored and have no
+        delay, the first ones, are claimed by the consumer under its number, and fence is that of the first.
         UNKNOWN, OLD.
 Called by producer.Append.
+
+Direct is what this request and a claim right behind it would do, if nothing waits that would be claimed first:
+each job is written once, as claimed, and not read back.
 
 A field that would say what its absence says (status pending, attempts 0, no kind) is not written:
 fields are what a job costs.
 ]]
 --#include list_base
 --#include list_sender
-local max_backlog, jobs = tonumber(arg()), tonumber(arg())
+local max_backlog, consumer = tonumber(arg()), arg()
+local claim, slots, held, jobs = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local words = 3 -- of one job
 local stopped = paused('intake') and 1 or 0
 
@@ -29,7 +36,7 @@ if number < last then return {'OLD'} end
 local backlog = waiting() + sizes[scheduled]
 if number == last then
   redis.call('PEXPIRE', sender, T_rec) -- also for a WAIT behind this: it is about what its connection has written
-  return {'OK', answer_taken or '0', answer_refused or '', gap('append', last, number), backlog, stopped}
+  return {'OK', answer_taken or '0', answer_refused or '', gap('append', last, number), backlog, stopped, 0, 0}
 end
 
 local more = {} -- where the rest of a job begins, for those that have one
@@ -87,14 +94,39 @@ for i = 1, jobs do
   taken = taken + 1
 end
 
-ready_push(entries, levels)
+-- claimable is how many of the entries the consumer may have: as many as its next claim would take, if that
+-- came right behind this request.
+local record, processing = prefix .. 'sender:' .. consumer, prefix .. 'processing:' .. consumer
+local function claimable()
+  if consumer == '' or engine ~= 'list' or not fresh or #entries == 0 then return 0 end
+  if waiting() > 0 or paused('claims') or tonumber(redis.call('ZSCORE', consumers, consumer) or 0) <= now then return 0 end
+  if redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, 1)[1] then return 0 end
+  local fields, holds = redis.pcall('HMGET', record, 'kind', 'claim'), redis.pcall('LLEN', processing)
+  if fields.err or not fields[1] or whole(fields[2]) ~= claim - 1 or type(holds) == 'table' or holds > held then return 0 end
+  return math.min(slots, #entries)
+end
+local direct = claimable()
+local token, fence = consumer .. ':' .. string.format('%d', claim), 0
+for i = 1, direct, 1000 do
+  redis.call('LPUSH', processing, unpack(entries, i, math.min(i + 999, direct)))
+end
+if direct == 0 then
+  ready_push(entries, levels)
+elseif direct < #entries then
+  ready_push({unpack(entries, direct + 1)}, {})
+end
 for i = 1, #due, 1000 do
   redis.call('ZADD', scheduled, unpack(due, i, math.min(i + 999, #due)))
 end
+local undelayed = 0
 for _, i in ipairs(store) do
   local at = position + (i - 1) * words
   local payload, job_kind, rest = ARGV[at + 2], ARGV[at + 3], more[i]
-  if job_kind ~= '' and not rest then
+  if job_kind ~= '' and not rest and undelayed < direct then
+    undelayed = undelayed + 1
+    redis.call('HSET', keys[i], 'payload', payload, 'append', this, 'kind', job_kind,
+      'status', 'processing', 'claim_token', token, 'claimed_at_ms', now_text, 'deliveries', '1')
+  elseif job_kind ~= '' and not rest then
     redis.call('HSET', keys[i], 'payload', payload, 'append', this, 'kind', job_kind)
   else
     local fields = {'payload', payload, 'append', this}
@@ -105,10 +137,18 @@ for _, i in ipairs(store) do
       end
     end
     field('kind', job_kind, '')
+    local delayed = rest and string.sub(ARGV[rest + 2], 1, 2) ~= '0 '
+    if not delayed and undelayed < direct then
+      undelayed = undelayed + 1
+      field('status', 'processing')
+      field('claim_token', token)
+      field('claimed_at_ms', now_text)
+      field('deliveries', '1')
+    end
     if rest then
-      local delay, attempts, timeout, retention, priority = string.match(ARGV[rest + 2], '^(%d+) (%d+) (%d+) (%d+) (%-?%d+)$')
+      local attempts, timeout, retention, priority = string.match(ARGV[rest + 2], '^%d+ (%d+) (%d+) (%d+) (%-?%d+)$')
       field('headers', ARGV[rest + 1], '')
-      field('status', delay == '0' and 'pending' or 'scheduled', 'pending')
+      if delayed then field('status', 'scheduled') end
       field('max_attempts', attempts, '0')
       field('timeout_ms', timeout, '0')
       field('retention_ms', retention, '0')
@@ -122,6 +162,13 @@ local refusals = table.concat(refused)
 redis.call('HSET', sender, 'append', n, 'append_taken', taken, 'append_refused', refusals)
 local missing = gap('append', last, number)
 redis.call('PEXPIRE', sender, T_rec)
+if direct > 0 then
+  fence = math.max((whole(redis.call('HGET', counters, 'fence')) or 0) + 1, now)
+  redis.call('HSET', counters, 'fence', string.format('%d', fence + direct - 1))
+  redis.call('HSET', record, 'claim', string.format('%d', claim), 'claim_status', 'J', 'claim_fence', string.format('%d', fence))
+  redis.call('PEXPIRE', record, T_rec)
+end
 count('appended', #store)
 count('duplicate', #refused)
-return {'OK', taken, refusals, missing, backlog + #store, stopped}
+count('claimed', direct)
+return {'OK', taken, refusals, missing, backlog + #store - direct, stopped, direct, fence}

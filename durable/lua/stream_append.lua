@@ -29,7 +29,7 @@ if number < last then return {'OLD'} end
 local waits = backlog()
 if number == last then
   redis.call('PEXPIRE', sender, T_rec) -- also for a WAIT behind this: it is about what its connection has written
-  return {'OK', answer_taken or '0', answer_refused or '', gap('append', last, number), waits, stopped}
+  return {'OK', answer_taken or '0', answer_refused or '', gap('append', last, number), waits, stopped, 0, 0}
 end
 
 local room = stopped == 1 and 0 or max_backlog - waits
@@ -131,4 +131,4 @@ redis.call('HSET', sender, 'append', n, 'append_taken', taken, 'append_refused',
 redis.call('PEXPIRE', sender, T_rec)
 count('appended', #accepted)
 count('duplicate', #refused)
-return {'OK', taken, refusals, missing, waits + #accepted, stopped}
+return {'OK', taken, refusals, missing, waits + #accepted, stopped, 0, 0}
