@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -241,8 +242,8 @@ func TestPausedConsumptionStartsNoHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := durable.NewMemory(nil)
 		one, two := setupOn(t, memory, nil), setupOn(t, memory, nil)
-		started := 0
-		kind := two.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { started++; return nil })
+		var started atomic.Int64
+		kind := two.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { started.Add(1); return nil })
 		two.run(t, nil)
 		if err := submit(t, kind, 1).Wait(t.Context()); err != nil {
 			t.Fatal(err)
@@ -256,8 +257,8 @@ func TestPausedConsumptionStartsNoHandler(t *testing.T) {
 			tickets = append(tickets, submit(t, kind, i))
 		}
 		time.Sleep(time.Hour)
-		if started != 1 {
-			t.Errorf("%d handlers were started", started)
+		if n := started.Load(); n != 1 {
+			t.Errorf("%d handlers were started", n)
 		}
 		if n := two.outage.Calls(durabletest.OpClaim); n > 4*3600 {
 			t.Errorf("%d claims in an hour", n)
