@@ -78,6 +78,9 @@ func deafHandlers(l *lab) {
 	l.require(l.within(5*time.Second, func() bool { s, _ := q.Stats(l.ctx); return s.Stuck == 0 }), "handlers that returned are still counted as stuck")
 	l.cancelled(q, plain)
 	submit(plain, 20, 0, 0)
+	flushing, flushed := context.WithTimeout(l.ctx, 10*time.Second)
+	defer flushed()
+	l.must(q.Flush(flushing)) // what is in the front is on its way as well
 	l.require(l.within(10*time.Second, func() bool { return l.load(rdb, l.name) == 0 }), "workers did not come back")
 	after := l.look(rdb, l.name)
 	l.require(count("completed deaf") == 0 && count("stale deaf") == 0 && len(after.hashes) == deaf && len(before.hashes) == deaf,
