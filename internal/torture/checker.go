@@ -173,7 +173,8 @@ func (l *lab) checkJobs(h *history, p *picture, x expectation) {
 	}
 	if x.lossy == 0 {
 		l.require(lost <= x.removed, "%d lost", lost)
-		l.require(h.count["gone"] <= x.removed || x.halves, "%d claims ended as gone", h.count["gone"])
+		gone := h.goneUnderALease()
+		l.require(gone <= x.removed || x.halves, "%d claims ended as gone", gone)
 		l.require(h.count["refused"] == 0, "%d jobs were refused, though no ID was used twice", h.count["refused"])
 		l.require(h.count["gap"] == 0, "%d gaps in the numbers", h.count["gap"])
 	}

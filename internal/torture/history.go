@@ -134,6 +134,19 @@ func (f *fate) suffer(e entry) {
 	}
 }
 
+// goneUnderALease is how many claims heard that there is no such job, though their worker had not lost its lease: who
+// has lost it may be told so, as the job has been completed by another.
+func (h *history) goneUnderALease() (n int) {
+	for _, j := range h.jobs {
+		for _, r := range j.runs {
+			if _, gone := r.told["gone"]; gone && !since(h.fate(r.A).lost, r.T) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // since tells whether one of the moments is not before t.
 func since(moments []int64, t int64) bool {
 	return slices.ContainsFunc(moments, func(m int64) bool { return m >= t })
