@@ -10,18 +10,18 @@ import (
 // free, if nothing waits that would be claimed before. Such a job is durable before it starts as any other
 // is, and starts one round trip after it was sent.
 
-// taker is the session that can take jobs from an append now, with its turn held; nil: there is none, or it is claiming,
-// or has seen that others wait.
-func (q *Queue) taker() *session {
-	s := q.session.Load()
+// taker is the session that can take so many jobs from an append now, with its turn held; nil: there is none, or it is
+// claiming, or has seen that others wait.
+func (q *Queue) taker() (s *session, slots int) {
+	s = q.session.Load()
 	if s == nil || !s.drained.Load() || !s.turn.TryLock() {
-		return nil
+		return nil, 0
 	}
-	if q.session.Load() != s || s.ctx.Err() != nil || s.slots() <= 0 {
+	if slots = s.slots(); q.session.Load() != s || s.ctx.Err() != nil || slots <= 0 {
 		s.turn.Unlock()
-		return nil
+		return nil, 0
 	}
-	return s
+	return s, slots
 }
 
 // lend lets appends take this session's turn, until it is called again.
@@ -37,7 +37,7 @@ func (s *session) lend() (end func()) {
 
 // take makes the exchange for the shipper. The session's turn is held until begin was called, which starts what was handed
 // over. In doubt, the session's next claim is under the number that this one has, and finds that.
-func (s *session) take(from *shipper, producer durable.DirectProducer, n uint64, jobs []*durable.Job) (answer durable.Appended, begin func(), err error) {
+func (s *session) take(from *shipper, producer durable.DirectProducer, n uint64, jobs []*durable.Job, slots int) (answer durable.Appended, begin func(), err error) {
 	type handedOver struct {
 		answer durable.Appended
 		claims []*durable.Claim
@@ -45,11 +45,15 @@ func (s *session) take(from *shipper, producer durable.DirectProducer, n uint64,
 	ctx, cancel := context.WithCancel(from.ctx)
 	defer cancel()
 	defer context.AfterFunc(s.asking, cancel)()
-	request := durable.ClaimRequest{N: s.claims, Slots: max(s.slots(), 1), MaxBytes: maxBatchBytes, Held: s.heldCount()}
+	request := durable.ClaimRequest{N: s.claims, Slots: slots, MaxBytes: maxBatchBytes, Held: s.heldCount()}
 	got, err := call(ctx, s.r.q, from.limit(), func(ctx context.Context) (handedOver, error) {
 		answer, claims, err := producer.AppendFor(ctx, n, jobs, s.consumer, request)
 		return handedOver{answer, claims}, err
 	})
+	// What was stored and not handed over waits, and so may others: until a claim has left nothing, none is tried.
+	if err != nil || undelayed(jobs[:got.answer.Taken])-len(got.answer.Refused) > len(got.claims) {
+		s.drained.Store(false)
+	}
 	if err != nil || len(got.claims) == 0 {
 		return got.answer, s.turn.Unlock, err
 	}
@@ -65,4 +69,13 @@ func (s *session) take(from *shipper, producer durable.DirectProducer, n uint64,
 			s.r.crew.run(claims)
 		}
 	}, nil
+}
+
+func undelayed(jobs []*durable.Job) (n int) {
+	for _, j := range jobs {
+		if j.Delay == 0 {
+			n++
+		}
+	}
+	return n
 }

@@ -175,8 +175,8 @@ func (s *shipper) append() (answer durable.Appended, begin func(), err error) {
 	producer, n, wires := s.producer, s.n, s.wires // an exchange may outlive the wait for it
 	begin = func() {}
 	if direct, ok := producer.(durable.DirectProducer); ok && s.doubts == 0 {
-		if taker := s.q.taker(); taker != nil {
-			return taker.take(s, direct, n, wires)
+		if taker, slots := s.q.taker(); taker != nil {
+			return taker.take(s, direct, n, wires, slots)
 		}
 	}
 	answer, err = call(s.ctx, s.q, s.limit(), func(ctx context.Context) (durable.Appended, error) {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// nonceBytes of randomness make an identity's nonce, in base 32.
+// nonceLength characters of base 32 make an identity's nonce.
 const nonceLength = 12
 
 func nonce() string { return rand.Text()[:nonceLength] }
