@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // ListOptions bound a list queue. The zero value of each field means its default;
@@ -109,23 +106,17 @@ func (o ListOptions) withDefaults(name string) ListOptions {
 // that any language can enqueue and look. Make one with Redis.List; several with the same prefix
 // are the same queue. It is safe for concurrent use.
 type List struct {
-	redis   *Redis
-	name    string
+	queue
 	opts    ListOptions
 	keys    *listKeys
 	scripts *listScriptSet
-	bad     error // of name and options
 
 	// step is how much earlier a job counts as arrived for each level of its priority, where the IDs that wait
 	// are in a sorted set (SortedSet). 0: they are in a list.
 	step time.Duration
 
-	await  lane         // of this queue's Await, which keeps its place until the command ends
 	cursor atomic.Value // string: where the search for unregistered lists goes on
 	older  atomic.Bool  // the server has no BLMOVE
-
-	mu    sync.Mutex // guards wider
-	wider *gate      // the gate that already has a place for this queue's Await
 }
 
 // List makes a handle of the queue name. Nil options mean the defaults. It does not touch
@@ -141,7 +132,7 @@ func (r *Redis) List(name string, opts *ListOptions) *List {
 
 // newList makes what a list and a sorted set have in common.
 func newList(r *Redis, name, options string, opts ListOptions) *List {
-	l := &List{redis: r, name: name, opts: opts.withDefaults(name), await: newLane(awaitLane)}
+	l := &List{queue: queue{redis: r, name: name, await: newLane(awaitLane)}, opts: opts.withDefaults(name)}
 	l.cursor.Store("0")
 	l.bad = validateName(name)
 	if l.bad == nil {
@@ -181,67 +172,15 @@ func (l *List) Info() (Info, error) {
 // Close lets go of the store's client, which closes with the last queue that uses it. It
 // waits for an Await that was given up, at most about a second. Nothing durable changes, a later
 // call connects anew, and it is idempotent.
-func (l *List) Close() error {
-	err := l.redis.drop(l)
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
-	defer cancel()
-	if l.await.enter(ctx) == nil {
-		l.await.leave()
-	}
-	return err
-}
+func (l *List) Close() error { return l.close() }
 
-// bound gives ctx the deadline of one exchange, unless it has an earlier one.
-func (l *List) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, l.redis.opts.Timeout)
-}
-
-// run executes a script in a lane and takes the code off its answer. Codes that mean the
-// same in every script come back as errors.
+// run executes a script in a lane; see send.
 func (l *List) run(ctx context.Context, in lane, s *script, args ...any) (code string, answer reply, err error) {
-	if err := l.ready(ctx); err != nil {
-		return "", nil, failed(l.name, s.verb, ErrNotExecuted, err)
-	}
-	ctx, cancel := l.bound(ctx)
-	defer cancel()
-	if err := in.enter(ctx); err != nil {
-		return "", nil, failed(l.name, s.verb, ErrNotExecuted, err)
-	}
-	defer in.leave()
-	client, _ := l.redis.hold(l)
 	head := []any{s.verb, l.keys.prefix, wireVersion}
 	if l.step > 0 && s != l.scripts.probe {
 		head = append(head, l.step.Microseconds())
 	}
-	args = append(head, args...)
-	got, err := l.redis.exec(ctx, client, s, l.keys.fixed, args)
-	if err != nil {
-		return "", nil, classify(l.name, s.verb, err)
-	}
-	code, answer, err = decodeReply(got)
-	if err == nil {
-		err = answer.refusal(code)
-	}
-	if err != nil {
-		return "", nil, failed(l.name, s.verb, err, nil)
-	}
-	return code, answer, nil
-}
-
-// ready refuses a call that cannot be executed.
-func (l *List) ready(ctx context.Context) error {
-	if l.bad != nil {
-		return l.bad
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// misuse is the answer to a request that no store could execute.
-func (l *List) misuse(op, what string) error {
-	return failed(l.name, op, ErrNotExecuted, errors.New(what))
+	return l.send(ctx, in, s, l.keys.fixed, append(head, args...))
 }
 
 // millis is a duration as scripts take it.
@@ -257,13 +196,7 @@ func (l *List) Sweep(ctx context.Context) (Swept, error) {
 	if err != nil {
 		return Swept{}, err
 	}
-	swept := Swept{
-		Fenced:   int(answer.int()),
-		Returned: int(answer.int()),
-		Dead:     int(answer.int()),
-		Trimmed:  int(answer.int()),
-		More:     answer.int() == 1,
-	}
+	swept := answer.swept()
 	if cursor := answer.text(); cursor != "" {
 		l.cursor.Store(cursor)
 	}
@@ -277,34 +210,7 @@ func (l *List) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	stats := Stats{
-		Pending:    answer.int(),
-		Scheduled:  answer.int(),
-		Processing: answer.int(),
-		Dead:       answer.int(),
-		Corrupt:    answer.int(),
-		Completed:  answer.int(),
-		Consumers:  answer.int(),
-		Counters:   make(map[string]int64),
-	}
-	stats.Intake, stats.Consumption = answer.pause(), answer.pause()
-	for len(answer) > 1 {
-		name := answer.text()
-		stats.Counters[name] = answer.int()
-	}
-	return stats, nil
-}
-
-// hold is the client as Await uses it, with a place for its connection.
-func (l *List) hold() redis.UniversalClient {
-	client, gate := l.redis.hold(l)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.wider != gate {
-		gate.widen()
-		l.wider = gate
-	}
-	return client
+	return answer.stats(), nil
 }
 
 var _ Engine = (*List)(nil)

@@ -62,7 +62,8 @@ func (l *List) Inspect(ctx context.Context) (CheckWarnings, error) {
 	if wire := answer.int(); wire > wireVersion {
 		found.problem("the queue is of wire version %d, this library speaks %d: use a newer one", wire, wireVersion)
 	}
-	l.judgeLimits(&found, &answer)
+	o := &l.opts
+	found.judgeLimits(l.keys.prefix, &answer, [5]int64{o.MaxBacklog, int64(o.MaxCrashes), o.MaxDead, o.MaxCorrupt, o.MaxCompleted})
 	found.judgeProbes(tried, answer)
 	if l.step > 0 {
 		l.judgeAgeing(&found, answer[min(len(tried), len(answer)):])
@@ -116,8 +117,13 @@ func (l *List) judgeServer(f *findings, info string) {
 		f.problem("the server is Redis %s, at least %d.%d is needed", version, minMajor, minMinor)
 	}
 	f.judgeReplicas(info, l.redis.opts.Replicas)
+	f.judgeEviction(info, l.redis.opts.AllowEviction)
+}
+
+// judgeEviction looks whether the server deletes keys when it is full.
+func (f *findings) judgeEviction(info string, allowed bool) {
 	switch policy := infoField(info, "maxmemory_policy"); {
-	case strings.HasPrefix(policy, "allkeys-") && !l.redis.opts.AllowEviction:
+	case strings.HasPrefix(policy, "allkeys-") && !allowed:
 		f.problem("maxmemory-policy is %s: the server deletes jobs when it is full; set noeviction (or AllowEviction)", policy)
 	case strings.HasPrefix(policy, "allkeys-"), strings.HasPrefix(policy, "volatile-"):
 		f.warnings = append(f.warnings, "maxmemory-policy is "+policy+": the server may delete keys when it is full; noeviction is safe")
@@ -131,26 +137,13 @@ func (f *findings) judgeReplicas(info string, asked int) {
 	}
 }
 
-// judgeLimits compares the limits with those of whoever has opened the queue last.
-func (l *List) judgeLimits(f *findings, answer *reply) {
-	own := []struct {
-		name  string
-		value int64
-	}{
-		{"MaxBacklog", l.opts.MaxBacklog},
-		{"MaxCrashes", int64(l.opts.MaxCrashes)},
-		{"MaxDead", l.opts.MaxDead},
-		{"MaxCorrupt", l.opts.MaxCorrupt},
-		{"MaxCompleted", l.opts.MaxCompleted},
-	}
-	var theirs [5]string
-	for i := range own {
-		theirs[i] = answer.text()
-	}
-	for i, o := range own {
-		if theirs[i] != "" && theirs[i] != strconv.FormatInt(o.value, 10) {
+// judgeLimits compares the limits with those of whoever has opened the queue last: MaxBacklog, MaxCrashes, MaxDead,
+// MaxCorrupt, MaxCompleted.
+func (f *findings) judgeLimits(prefix string, answer *reply, own [5]int64) {
+	for i, name := range [5]string{"MaxBacklog", "MaxCrashes", "MaxDead", "MaxCorrupt", "MaxCompleted"} {
+		if theirs := answer.text(); theirs != "" && theirs != strconv.FormatInt(own[i], 10) {
 			f.warnings = append(f.warnings, fmt.Sprintf("%s is %d here, and was %s for whoever opened the queue last (%smeta says who and when): everybody should set the same",
-				o.name, o.value, theirs[i], l.keys.prefix))
+				name, own[i], theirs, prefix))
 		}
 	}
 }
@@ -253,7 +246,7 @@ func (l *List) probeAwait(ctx context.Context) error {
 		return failed(l.name, "check", ErrNotExecuted, err)
 	}
 	defer l.redis.commands.leave()
-	client, _ := l.redis.hold(l)
+	client, _ := l.redis.hold(&l.queue)
 	err := l.wait(ctx, client, l.keys.probe+"from", l.keys.probe+"to", l.keys.probe+"list", -1)
 	if err == nil || err == redis.Nil || redis.IsOOMError(err) { //nolint:errorlint // Nil is returned as it is
 		return nil

@@ -85,23 +85,11 @@ func (l *List) handle(ctx context.Context, action string, s Selection) (Handled,
 	if err != nil {
 		return Handled{}, l.misuse(action, err.Error())
 	}
-	args := append([]any{action, l.opts.MaxBacklog, s.Cursor, n, pageLooks}, s.Filter.args()...)
-	args = append(args, len(s.IDs))
-	for _, id := range s.IDs {
-		args = append(args, id)
-	}
-	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.dead, args...)
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.dead, s.args(action, l.opts.MaxBacklog, n)...)
 	if err != nil {
 		return Handled{}, err
 	}
-	h := Handled{Cursor: answer.text(), Full: answer.int() == 1}
-	for range answer.int() {
-		h.IDs = append(h.IDs, answer.text())
-	}
-	for len(answer) > 0 {
-		h.Missed = append(h.Missed, answer.text())
-	}
-	return h, nil
+	return answer.handled(), nil
 }
 
 // Pause stops what sides names until Resume, for all processes. by is required; 256 bytes of it are kept.
@@ -121,15 +109,7 @@ func (l *List) switchSides(ctx context.Context, op string, sides Side, on int, b
 	if err := sides.valid(); err != nil {
 		return l.misuse(op, err.Error())
 	}
-	var names []any
-	if sides&Intake != 0 {
-		names = append(names, "intake")
-	}
-	if sides&Consumption != 0 {
-		names = append(names, "claims")
-	}
-	args := append([]any{on, by, len(names)}, names...)
-	_, _, err := l.run(ctx, l.redis.commands, l.scripts.pause, args...)
+	_, _, err := l.run(ctx, l.redis.commands, l.scripts.pause, sides.args(on, by)...)
 	return err
 }
 
@@ -154,22 +134,61 @@ func (l *List) Purge(ctx context.Context, r PurgeRequest) (Purged, error) {
 	if err != nil {
 		return Purged{}, err
 	}
+	return answer.purged(), nil
+}
+
+// args is a selection as scripts take it.
+func (s *Selection) args(action string, maxBacklog int64, limit int) []any {
+	args := append([]any{action, maxBacklog, s.Cursor, limit, pageLooks}, s.Filter.args()...)
+	args = append(args, len(s.IDs))
+	for _, id := range s.IDs {
+		args = append(args, id)
+	}
+	return args
+}
+
+// handled decodes what became of a selection.
+func (r *reply) handled() Handled {
+	h := Handled{Cursor: r.text(), Full: r.int() == 1}
+	for range r.int() {
+		h.IDs = append(h.IDs, r.text())
+	}
+	for len(*r) > 0 {
+		h.Missed = append(h.Missed, r.text())
+	}
+	return h
+}
+
+// args is a switch of sides as scripts take it.
+func (s Side) args(on int, by string) []any {
+	var names []any
+	if s&Intake != 0 {
+		names = append(names, "intake")
+	}
+	if s&Consumption != 0 {
+		names = append(names, "claims")
+	}
+	return append([]any{on, by, len(names)}, names...)
+}
+
+// purged decodes what a step of a purge has done.
+func (r *reply) purged() Purged {
 	p := Purged{Deleted: make(map[State]int)}
 	for _, s := range purgeOrder {
-		if n := answer.int(); n > 0 {
+		if n := r.int(); n > 0 {
 			p.Deleted[s] = int(n)
 		}
 	}
 	words, more := make([]string, len(purgeOrder)), false
 	for i := range purgeOrder {
-		n := answer.int()
+		n := r.int()
 		words[i] = strconv.FormatInt(n, 10)
 		more = more || n > 0
 	}
 	if more {
 		p.Cursor = strings.Join(words, ",")
 	}
-	return p, nil
+	return p
 }
 
 // purgeCursor is how many entries of each state are still to be looked at; -1: all.

@@ -158,6 +158,37 @@ func (r *reply) claimed(code, token string) (Claimed, error) {
 	return c, nil
 }
 
+// swept decodes the beginning of the answer to a sweep.
+func (r *reply) swept() Swept {
+	return Swept{
+		Fenced:   int(r.int()),
+		Returned: int(r.int()),
+		Dead:     int(r.int()),
+		Trimmed:  int(r.int()),
+		More:     r.int() == 1,
+	}
+}
+
+// stats decodes sizes and counters.
+func (r *reply) stats() Stats {
+	stats := Stats{
+		Pending:    r.int(),
+		Scheduled:  r.int(),
+		Processing: r.int(),
+		Dead:       r.int(),
+		Corrupt:    r.int(),
+		Completed:  r.int(),
+		Consumers:  r.int(),
+		Counters:   make(map[string]int64),
+	}
+	stats.Intake, stats.Consumption = r.pause(), r.pause()
+	for len(*r) > 1 {
+		name := r.text()
+		stats.Counters[name] = r.int()
+	}
+	return stats
+}
+
 // decodeNumbers reads "attempts crashes deliveries max_attempts timeout".
 func (c *Claim) decodeNumbers(text string) error {
 	var numbers [5]int

@@ -75,7 +75,7 @@ type Redis struct {
 	mu     sync.Mutex // guards what follows
 	client redis.UniversalClient
 	gate   *gate
-	holds  map[Engine]struct{}
+	holds  map[*queue]struct{}
 }
 
 // NewRedis takes the address, the credentials and the dialer of rdb, which is a
@@ -86,7 +86,7 @@ func NewRedis(rdb redis.UniversalClient, opts *RedisOptions) (*Redis, error) {
 	r := &Redis{
 		commands: newLane(commandLane),
 		renewals: newLane(renewalLane),
-		holds:    make(map[Engine]struct{}),
+		holds:    make(map[*queue]struct{}),
 	}
 	if opts != nil {
 		r.opts = *opts
@@ -129,11 +129,11 @@ func NewRedis(rdb redis.UniversalClient, opts *RedisOptions) (*Redis, error) {
 }
 
 // hold gives a queue the client, which stays open until the queue lets it go.
-func (r *Redis) hold(l Engine) (redis.UniversalClient, *gate) {
+func (r *Redis) hold(q *queue) (redis.UniversalClient, *gate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open()
-	r.holds[l] = struct{}{}
+	r.holds[q] = struct{}{}
 	return r.client, r.gate
 }
 
@@ -158,10 +158,10 @@ func (r *Redis) open() {
 }
 
 // drop lets a queue's hold go; the last one closes the client.
-func (r *Redis) drop(l Engine) error {
+func (r *Redis) drop(q *queue) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.holds, l)
+	delete(r.holds, q)
 	if len(r.holds) > 0 {
 		return nil
 	}

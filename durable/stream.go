@@ -2,14 +2,10 @@ package durable
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // StreamOptions bound a stream queue. The zero value of each field means its default;
@@ -112,24 +108,18 @@ func (o StreamOptions) withDefaults(name string) StreamOptions {
 // jobs. Make one with Redis.Stream; several with the same prefix are the same queue. It is safe for
 // concurrent use.
 type Stream struct {
-	redis *Redis
-	name  string
-	opts  StreamOptions
-	keys  *streamKeys
-	bad   error // of name and options
+	queue
+	opts StreamOptions
+	keys *streamKeys
 
-	await  lane         // of this queue's Await, which keeps its place until the command ends
 	cursor atomic.Value // string: where XAUTOCLAIM goes on
 	scan   atomic.Value // string: where the search for records without an entry goes on
-
-	mu    sync.Mutex // guards wider
-	wider *gate      // the gate that already has a place for this queue's Await
 }
 
 // Stream makes a handle of the queue name. Nil options mean the defaults. It does not touch
 // the network; a bad name or option is reported by Info, and by every call. It needs Redis 7.0.
 func (r *Redis) Stream(name string, opts *StreamOptions) *Stream {
-	s := &Stream{redis: r, name: name, await: newLane(awaitLane)}
+	s := &Stream{queue: queue{redis: r, name: name, await: newLane(awaitLane)}}
 	s.cursor.Store("0-0")
 	s.scan.Store("0")
 	if opts != nil {
@@ -157,66 +147,15 @@ func (s *Stream) Info() (Info, error) {
 // Close lets go of the store's client, which closes with the last queue that uses it. It
 // waits for an Await that was given up, at most about a second. Nothing durable changes, a later
 // call connects anew, and it is idempotent.
-func (s *Stream) Close() error {
-	err := s.redis.drop(s)
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
-	defer cancel()
-	if s.await.enter(ctx) == nil {
-		s.await.leave()
-	}
-	return err
-}
+func (s *Stream) Close() error { return s.close() }
 
-// bound gives ctx the deadline of one exchange, unless it has an earlier one.
-func (s *Stream) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.redis.opts.Timeout)
-}
-
-// run executes a script in a lane and takes the code off its answer. Codes that mean the
-// same in every script come back as errors.
+// run executes a script in a lane; see send.
 func (s *Stream) run(ctx context.Context, in lane, what *script, args ...any) (code string, answer reply, err error) {
-	if err := s.ready(ctx); err != nil {
-		return "", nil, failed(s.name, what.verb, ErrNotExecuted, err)
+	head := []any{what.verb, s.keys.prefix, wireVersion}
+	if what != streamScripts.probe { // which is the list engine's
+		head = append(head, s.opts.Group)
 	}
-	ctx, cancel := s.bound(ctx)
-	defer cancel()
-	if err := in.enter(ctx); err != nil {
-		return "", nil, failed(s.name, what.verb, ErrNotExecuted, err)
-	}
-	defer in.leave()
-	client, _ := s.redis.hold(s)
-	base := []any{what.verb, s.keys.prefix, wireVersion, s.opts.Group}
-	if what == streamScripts.probe {
-		base = base[:3] // it is the list engine's
-	}
-	got, err := s.redis.exec(ctx, client, what, s.keys.fixed, append(base, args...))
-	if err != nil {
-		return "", nil, classify(s.name, what.verb, err)
-	}
-	code, answer, err = decodeReply(got)
-	if err == nil {
-		err = answer.refusal(code)
-	}
-	if err != nil {
-		return "", nil, failed(s.name, what.verb, err, nil)
-	}
-	return code, answer, nil
-}
-
-// ready refuses a call that cannot be executed.
-func (s *Stream) ready(ctx context.Context) error {
-	if s.bad != nil {
-		return s.bad
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// misuse is the answer to a request that no store could execute.
-func (s *Stream) misuse(op, what string) error {
-	return failed(s.name, op, ErrNotExecuted, errors.New(what))
+	return s.send(ctx, in, what, s.keys.fixed, append(head, args...))
 }
 
 // Sweep returns what consumers without a lease still hold: to the head of the queue, or,
@@ -231,13 +170,7 @@ func (s *Stream) Sweep(ctx context.Context) (Swept, error) {
 	if err != nil {
 		return Swept{}, err
 	}
-	swept := Swept{
-		Fenced:   int(answer.int()),
-		Returned: int(answer.int()),
-		Dead:     int(answer.int()),
-		Trimmed:  int(answer.int()),
-		More:     answer.int() == 1,
-	}
+	swept := answer.swept()
 	s.cursor.Store(answer.text())
 	s.scan.Store(answer.text())
 	return swept, nil
@@ -254,22 +187,7 @@ func (s *Stream) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	stats := Stats{
-		Pending:    answer.int(),
-		Scheduled:  answer.int(),
-		Processing: answer.int(),
-		Dead:       answer.int(),
-		Corrupt:    answer.int(),
-		Completed:  answer.int(),
-		Consumers:  answer.int(),
-		Counters:   make(map[string]int64),
-	}
-	stats.Intake, stats.Consumption = answer.pause(), answer.pause()
-	for len(answer) > 1 {
-		name := answer.text()
-		stats.Counters[name] = answer.int()
-	}
-	return stats, nil
+	return answer.stats(), nil
 }
 
 // StreamGroup is one consumer group of the stream, as Redis sees it: foreign ones too.
@@ -295,18 +213,6 @@ func (s *Stream) Groups(ctx context.Context) ([]StreamGroup, error) {
 		})
 	}
 	return groups, nil
-}
-
-// hold is the client as Await uses it, with a place for its connection.
-func (s *Stream) hold() redis.UniversalClient {
-	client, gate := s.redis.hold(s)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wider != gate {
-		gate.widen()
-		s.wider = gate
-	}
-	return client
 }
 
 var _ Engine = (*Stream)(nil)

@@ -2,7 +2,6 @@ package durable
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -56,7 +55,8 @@ func (s *Stream) Inspect(ctx context.Context) (CheckWarnings, error) {
 	if wire := answer.int(); wire > wireVersion {
 		found.problem("the queue is of wire version %d, this library speaks %d: use a newer one", wire, wireVersion)
 	}
-	s.judgeLimits(&found, &answer)
+	o := &s.opts
+	found.judgeLimits(s.keys.prefix, &answer, [5]int64{o.MaxBacklog, int64(o.MaxCrashes), o.MaxDead, o.MaxCorrupt, o.MaxCompleted})
 	found.judgeProbes(tried, answer)
 
 	switch err := s.probeAwait(ctx); {
@@ -90,31 +90,7 @@ func (s *Stream) judgeServer(f *findings, info string) {
 	if n, err := strconv.Atoi(major); err == nil && n < streamMajor {
 		f.problem("the server is Redis %s, at least %d.0 is needed", version, streamMajor)
 	}
-	switch policy := infoField(info, "maxmemory_policy"); {
-	case strings.HasPrefix(policy, "allkeys-") && !s.redis.opts.AllowEviction:
-		f.problem("maxmemory-policy is %s: the server deletes jobs when it is full; set noeviction (or AllowEviction)", policy)
-	case strings.HasPrefix(policy, "allkeys-"), strings.HasPrefix(policy, "volatile-"):
-		f.warnings = append(f.warnings, "maxmemory-policy is "+policy+": the server may delete keys when it is full; noeviction is safe")
-	}
-}
-
-// judgeLimits compares the limits with those of whoever has opened the queue last.
-func (s *Stream) judgeLimits(f *findings, answer *reply) {
-	for _, o := range []struct {
-		name  string
-		value int64
-	}{
-		{"MaxBacklog", s.opts.MaxBacklog},
-		{"MaxCrashes", int64(s.opts.MaxCrashes)},
-		{"MaxDead", s.opts.MaxDead},
-		{"MaxCorrupt", s.opts.MaxCorrupt},
-		{"MaxCompleted", s.opts.MaxCompleted},
-	} {
-		if theirs := answer.text(); theirs != "" && theirs != strconv.FormatInt(o.value, 10) {
-			f.warnings = append(f.warnings, fmt.Sprintf("%s is %d here, and was %s for whoever opened the queue last (%smeta says who and when): everybody should set the same",
-				o.name, o.value, theirs, s.keys.prefix))
-		}
-	}
+	f.judgeEviction(info, s.redis.opts.AllowEviction)
 }
 
 // probeAwait asks for an XREAD that the command itself refuses, for its negative timeout: whoever
@@ -126,7 +102,7 @@ func (s *Stream) probeAwait(ctx context.Context) error {
 		return failed(s.name, "check", ErrNotExecuted, err)
 	}
 	defer s.redis.commands.leave()
-	client, _ := s.redis.hold(s)
+	client, _ := s.redis.hold(&s.queue)
 	cmd := once{redis.NewCmd(ctx, "xread", "block", "-1", "streams", s.keys.probe+"stream", "0")}
 	err := cmd.send(ctx, client)
 	if err == nil || err == redis.Nil { //nolint:errorlint // Nil is returned as it is

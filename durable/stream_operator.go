@@ -3,9 +3,6 @@ package durable
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
 )
 
 // Lookup tells all that is known of one job to this handle's group, of one instant; ErrNoJob if there is none, or
@@ -22,7 +19,7 @@ func (s *Stream) Lookup(ctx context.Context, r LookupRequest) (Record, error) {
 	if len(answer) == 0 {
 		return Record{}, fmt.Errorf("%w: %q of stream %s", ErrNoJob, r.ID, s.name)
 	}
-	record := answer.streamRecord()
+	record := answer.record()
 	record.Headers = answer.bytes()
 	record.Payload = answer.bytes()
 	return record, nil
@@ -47,8 +44,8 @@ func (s *Stream) Jobs(ctx context.Context, r JobsRequest) (JobPage, error) {
 		return JobPage{}, err
 	}
 	page := JobPage{Cursor: answer.text()}
-	for len(answer) >= streamRecordWords {
-		page.Jobs = append(page.Jobs, answer.streamRecord())
+	for len(answer) >= recordWords {
+		page.Jobs = append(page.Jobs, answer.record())
 	}
 	return page, nil
 }
@@ -71,23 +68,11 @@ func (s *Stream) handle(ctx context.Context, action string, sel Selection) (Hand
 	if err != nil {
 		return Handled{}, s.misuse(action, err.Error())
 	}
-	args := append([]any{action, s.opts.MaxBacklog, sel.Cursor, n, pageLooks}, sel.Filter.args()...)
-	args = append(args, len(sel.IDs))
-	for _, id := range sel.IDs {
-		args = append(args, id)
-	}
-	_, answer, err := s.run(ctx, s.redis.commands, streamScripts.dead, args...)
+	_, answer, err := s.run(ctx, s.redis.commands, streamScripts.dead, sel.args(action, s.opts.MaxBacklog, n)...)
 	if err != nil {
 		return Handled{}, err
 	}
-	h := Handled{Cursor: answer.text(), Full: answer.int() == 1}
-	for range answer.int() {
-		h.IDs = append(h.IDs, answer.text())
-	}
-	for len(answer) > 0 {
-		h.Missed = append(h.Missed, answer.text())
-	}
-	return h, nil
+	return answer.handled(), nil
 }
 
 // Pause stops what sides names until Resume, for all processes and all groups. by is required; 256 bytes of
@@ -108,15 +93,7 @@ func (s *Stream) switchSides(ctx context.Context, op string, sides Side, on int,
 	if err := sides.valid(); err != nil {
 		return s.misuse(op, err.Error())
 	}
-	var names []any
-	if sides&Intake != 0 {
-		names = append(names, "intake")
-	}
-	if sides&Consumption != 0 {
-		names = append(names, "claims")
-	}
-	args := append([]any{on, by, len(names)}, names...)
-	_, _, err := s.run(ctx, s.redis.commands, streamScripts.pause, args...)
+	_, _, err := s.run(ctx, s.redis.commands, streamScripts.pause, sides.args(on, by)...)
 	return err
 }
 
@@ -142,45 +119,7 @@ func (s *Stream) Purge(ctx context.Context, r PurgeRequest) (Purged, error) {
 	if err != nil {
 		return Purged{}, err
 	}
-	p := Purged{Deleted: make(map[State]int)}
-	for _, state := range purgeOrder {
-		if n := answer.int(); n > 0 {
-			p.Deleted[state] = int(n)
-		}
-	}
-	words, more := make([]string, len(purgeOrder)), false
-	for i := range purgeOrder {
-		n := answer.int()
-		words[i] = strconv.FormatInt(n, 10)
-		more = more || n > 0
-	}
-	if more {
-		p.Cursor = strings.Join(words, ",")
-	}
-	return p, nil
-}
-
-// streamRecordWords is how many words of an answer describe one record.
-const streamRecordWords = 14
-
-// streamRecord takes one record.
-func (r *reply) streamRecord() Record {
-	return Record{
-		ID:          r.text(),
-		State:       State(r.text()),
-		Kind:        r.text(),
-		Attempts:    int(r.int()),
-		Crashes:     int(r.int()),
-		Deliveries:  int(r.int()),
-		MaxAttempts: int(r.int()),
-		Timeout:     time.Duration(r.int()) * millisecond,
-		Retention:   time.Duration(r.int()) * millisecond,
-		Size:        r.int(),
-		Since:       r.time(),
-		Due:         r.time(),
-		Consumer:    r.text(),
-		Reason:      r.text(),
-	}
+	return answer.purged(), nil
 }
 
 var (
