@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -133,6 +134,12 @@ type Capabilities struct {
 	Retention    bool // Job.Retention
 	Priority     bool // jobs of a higher priority are claimed before others
 	FanOut       bool // several groups of consumers, each of which gets every job
+	Expiry       bool // Job.Expiry
+	Unique       bool // Job.Unique
+	Limits       bool // Operator.SetLimits, and Job.LimitKey
+	Cancel       bool // Operator.Cancel, and Teller.Cancels
+	Results      bool // Outcome.Result, and Telling.Progress
+	Follow       bool // FollowEngine
 }
 
 // Job is what a producer appends.
@@ -150,20 +157,54 @@ type Job struct {
 	// Priority is from -MaxPriority to MaxPriority: of the jobs that wait, one of a higher priority is claimed
 	// first. What is not 0 needs Capabilities.Priority: else it is ErrUnsupported.
 	Priority int
+	// Expiry is for how long the job is worth waiting, from the append on: no run of it begins later; it ends expired
+	// instead, when a claim or a follower meets it. Whole milliseconds. 0: for ever.
+	Expiry time.Duration
+	// Unique refuses the job while another one has its key: RefusedUnique. Nil: it has none.
+	Unique *Unique
+	// LimitKey is what Limits.KeyConcurrency and KeyRate count the job under; empty: nothing. At most MaxIDBytes bytes.
+	LimitKey string
 }
 
 // MaxPriority is the highest priority of a job, and -MaxPriority the lowest.
 const MaxPriority = 100
 
-// checkPriorities refuses jobs with a priority that the queue, which has priorities or has not, could not keep.
-func checkPriorities(queue string, jobs []*Job, has bool) error {
+// checkJobs refuses jobs that ask for what the engine lacks, or that it could not keep.
+func checkJobs(queue string, jobs []*Job, has Capabilities) error {
 	for _, j := range jobs {
+		var lacks string
 		switch {
-		case j.Priority == 0:
-		case !has:
-			return failed(queue, "append", ErrUnsupported, fmt.Errorf("Job.Priority of %q is %d, and all jobs of this engine have the same", j.ID, j.Priority))
-		case j.Priority < -MaxPriority || j.Priority > MaxPriority:
-			return failed(queue, "append", ErrNotExecuted, fmt.Errorf("Job.Priority of %q is %d, must be from %d to %d", j.ID, j.Priority, -MaxPriority, MaxPriority))
+		case j.Priority != 0 && !has.Priority:
+			lacks = fmt.Sprintf("Job.Priority of %q is %d, and all jobs of this engine have the same", j.ID, j.Priority)
+		case j.Expiry != 0 && !has.Expiry:
+			lacks = fmt.Sprintf("Job.Expiry of %q is %v, and jobs of this engine do not expire", j.ID, j.Expiry)
+		case j.Unique != nil && !has.Unique:
+			lacks = fmt.Sprintf("Job.Unique of %q is set, and this engine has no keys", j.ID)
+		case j.LimitKey != "" && !has.Limits:
+			lacks = fmt.Sprintf("Job.LimitKey of %q is set, and this engine has no limits", j.ID)
+		}
+		if lacks != "" {
+			return failed(queue, "append", ErrUnsupported, errors.New(lacks))
+		}
+		if err := j.valid(); err != nil {
+			return failed(queue, "append", ErrNotExecuted, err)
+		}
+	}
+	return nil
+}
+
+// valid refuses settings that no engine could keep.
+func (j *Job) valid() error {
+	switch {
+	case j.Priority < -MaxPriority || j.Priority > MaxPriority:
+		return fmt.Errorf("Job.Priority of %q is %d, must be from %d to %d", j.ID, j.Priority, -MaxPriority, MaxPriority)
+	case j.Expiry < 0 || j.Expiry > 0 && j.Expiry < time.Millisecond:
+		return fmt.Errorf("Job.Expiry of %q is %v, must be 0 or at least a millisecond", j.ID, j.Expiry)
+	case len(j.LimitKey) > MaxIDBytes:
+		return fmt.Errorf("Job.LimitKey of %q has %d bytes, more than %d", j.ID, len(j.LimitKey), MaxIDBytes)
+	case j.Unique != nil:
+		if err := j.Unique.valid(); err != nil {
+			return fmt.Errorf("job %q: %w", j.ID, err)
 		}
 	}
 	return nil
@@ -190,6 +231,8 @@ type Appended struct {
 type Refusal struct {
 	Pos  int
 	Code RefusalCode
+	// Holder is the ID of the job that has the key, for RefusedUnique.
+	Holder string
 }
 
 // RefusalCode is a reason to refuse one job for good.
@@ -200,6 +243,7 @@ const (
 	RefusedDuplicate RefusalCode = 'D' // a job with this ID is already there
 	RefusedBadKey    RefusalCode = 'K' // the job's key holds something else
 	RefusedBadID     RefusalCode = 'I' // the engine cannot store an ID like that: empty, or too long
+	RefusedUnique    RefusalCode = 'U' // another job has its Unique.Key
 )
 
 // ClaimRequest asks for jobs.
@@ -225,7 +269,10 @@ type Claimed struct {
 	// as after ClaimEmpty. An engine may leave it out.
 	Drained bool
 	Jobs    []*Claim
-	// NextDue is how long until the next scheduled job is due; negative when none is known.
+	// Expired are jobs that this claim has ended, having waited longer than they were worth.
+	Expired []string
+	// NextDue is how long until the next scheduled job is due, or with ClaimLimited until it is worth asking again;
+	// negative when none is known.
 	NextDue time.Duration
 	// Dropped counts entries that were surplus copies or had lost their job, and
 	// Corrupt those that were quarantined because nobody could run them.
@@ -244,6 +291,7 @@ const (
 	ClaimMore      ClaimStatus = 'M' // stopped early, by its bound: claim again
 	ClaimPaused    ClaimStatus = 'P' // an operator stopped consumption: claim again, with back-off
 	ClaimReconcile ClaimStatus = 'R' // see ClaimRequest.Held
+	ClaimLimited   ClaimStatus = 'T' // something waits, and Limits forbid to claim it now: claim again after NextDue
 )
 
 // Claim is one job in the hands of one consumer.
@@ -258,6 +306,7 @@ type Claim struct {
 	Fence       int64 // grows with every claim of the queue
 	MaxAttempts int
 	Timeout     time.Duration
+	Followed    bool // another process wants to be told of it: Teller.Tell
 }
 
 // Outcome is what a worker makes of a claim.
@@ -267,6 +316,10 @@ type Outcome struct {
 	Delay       time.Duration // Retry and Snooze: not before; whole milliseconds
 	MaxAttempts int           // Retry: go dead when this many runs have failed; at least 1
 	Reason      string        // Retry and Dead: kept with the job for the operator
+	// Result, of Done, is kept with the record of the job, for Retention if that is not 0, else for that of the job. Without either
+	// only those are told who follow the job, as far as MaxNoticed.
+	Result    []byte
+	Retention time.Duration // whole milliseconds
 }
 
 // Verdict is how a claim ends.
@@ -274,7 +327,8 @@ type Verdict byte
 
 // Verdicts.
 const (
-	Done    Verdict = 'D' // completed: the job is gone, or its record kept (Job.Retention)
+	Done Verdict = 'D' // completed: the job is gone, or its record kept (Job.Retention)
+	// Retry, Snooze and Release of a job whose cancellation was asked for end it instead: CodeCancelled.
 	Retry   Verdict = 'R' // failed: again after Delay, or dead when attempts are used up
 	Snooze  Verdict = 'S' // again after Delay, no attempt charged
 	Dead    Verdict = 'X' // failed for good: kept for the operator
@@ -299,6 +353,8 @@ const (
 	CodeDead  Code = 'X' // a Retry that used the attempts up: the job is dead
 	CodeGone  Code = 'G' // there is no such job any more
 	CodeStale Code = 'S' // the job is not under this token: nothing was changed
+	// CodeCancelled: it was to be cancelled, and would have waited again: it has ended cancelled.
+	CodeCancelled Code = 'C'
 )
 
 // Swept tells what one step of a sweep did.
@@ -306,6 +362,7 @@ type Swept struct {
 	Fenced   int  // consumers newly found without a lease
 	Returned int  // claims returned to the queue
 	Dead     int  // claims whose crashes were used up
+	Ended    int  // claims that ended cancelled, or expired
 	Trimmed  int  // dead letters discarded to stay within the bound
 	More     bool // stopped early, by its bound: sweep again
 }
@@ -321,6 +378,8 @@ type Stats struct {
 	Consumers  int64 // registered, their lease expired or not
 	// Intake and Consumption tell whether an operator has paused them.
 	Intake, Consumption Pause
+	Limits              Limits
+	LimitedBy           Pause // who set the limits, and when; Active while there are some
 	Counters            map[string]int64
 }
 

@@ -164,9 +164,13 @@ func validateName(name string) error {
 
 // Info tells the name and the bound, and the error of a bad name or option.
 func (l *List) Info() (Info, error) {
-	return Info{Name: l.name, MaxBacklog: l.opts.MaxBacklog, Replicas: l.redis.opts.Replicas, Capabilities: Capabilities{
+	return Info{Name: l.name, MaxBacklog: l.opts.MaxBacklog, Replicas: l.redis.opts.Replicas, Capabilities: l.capabilities()}, l.bad
+}
+
+func (l *List) capabilities() Capabilities {
+	return Capabilities{
 		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, Priority: l.step > 0,
-	}}, l.bad
+	}
 }
 
 // Close lets go of the store's client, which closes with the last queue that uses it. It

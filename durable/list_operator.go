@@ -262,6 +262,16 @@ func (r *reply) pause() Pause {
 	return Pause{Active: r.int() == 1, By: r.text(), Since: r.time()}
 }
 
+// Cancel is not possible.
+func (l *List) Cancel(context.Context, CancelRequest) (Cancelled, error) {
+	return Cancelled{}, failed(l.name, "cancel", ErrUnsupported, nil)
+}
+
+// SetLimits is not possible.
+func (l *List) SetLimits(context.Context, Limits, string) error {
+	return failed(l.name, "limits", ErrUnsupported, nil)
+}
+
 var (
 	_ Operator  = (*List)(nil)
 	_ Inspector = (*List)(nil)

@@ -91,7 +91,7 @@ func (p *listProducer) append(ctx context.Context, n uint64, jobs []*Job, consum
 	if n == 0 {
 		return Appended{}, handed{}, l.misuse("append", "numbers start at 1")
 	}
-	if err := checkPriorities(l.name, jobs, l.step > 0); err != nil {
+	if err := checkJobs(l.name, jobs, l.capabilities()); err != nil {
 		return Appended{}, handed{}, err
 	}
 	args := make([]any, 0, 8+3*len(jobs))

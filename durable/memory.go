@@ -130,9 +130,13 @@ func (o *MemoryOptions) validate() error {
 
 // Info tells the name and the bound, and the error of bad options by name.
 func (m *Memory) Info() (Info, error) {
-	return Info{Name: m.opts.Name, MaxBacklog: m.opts.MaxBacklog, Capabilities: Capabilities{
+	return Info{Name: m.opts.Name, MaxBacklog: m.opts.MaxBacklog, Capabilities: m.capabilities()}, m.bad
+}
+
+func (m *Memory) capabilities() Capabilities {
+	return Capabilities{
 		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, Priority: true,
-	}}, m.bad
+	}
 }
 
 // Check finds nothing wrong, but bad options. It does not block.

@@ -22,7 +22,7 @@ func (p *memoryProducer) Append(ctx context.Context, n uint64, jobs []*Job) (App
 	if n == 0 {
 		return Appended{}, m.misuse("append", "numbers start at 1")
 	}
-	if err := checkPriorities(m.opts.Name, jobs, true); err != nil {
+	if err := checkJobs(m.opts.Name, jobs, m.capabilities()); err != nil {
 		return Appended{}, err
 	}
 	m.mu.Lock()

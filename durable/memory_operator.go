@@ -246,4 +246,14 @@ func (m *Memory) pause(ctx context.Context, op string, sides Side, to Pause) err
 	return nil
 }
 
+// Cancel is not possible.
+func (m *Memory) Cancel(context.Context, CancelRequest) (Cancelled, error) {
+	return Cancelled{}, failed(m.opts.Name, "cancel", ErrUnsupported, nil)
+}
+
+// SetLimits is not possible.
+func (m *Memory) SetLimits(context.Context, Limits, string) error {
+	return failed(m.opts.Name, "limits", ErrUnsupported, nil)
+}
+
 var _ Operator = (*Memory)(nil)

@@ -47,6 +47,14 @@ type Operator interface {
 	// Resume lets what sides names go on.
 	Resume(ctx context.Context, sides Side) error
 
+	// Cancel ends a job that waits, pending or scheduled, as cancelled, in this step; one that is claimed is marked, its consumer
+	// told (Teller.Cancels), and it never waits again: if its run ends with anything but Done or Dead, or its consumer is
+	// lost, it is cancelled then. ErrNoJob when there is none, or when it has ended (Record.State says how).
+	Cancel(ctx context.Context, r CancelRequest) (Cancelled, error)
+
+	// SetLimits sets the limits of the queue for all processes, instead of those before; by says who.
+	SetLimits(ctx context.Context, l Limits, by string) error
+
 	// Purge deletes jobs by their state, the oldest first, a bounded step at a time.
 	Purge(ctx context.Context, r PurgeRequest) (Purged, error)
 }
@@ -68,7 +76,22 @@ const (
 	StateDead       State = "dead"       // failed for good
 	StateCorrupt    State = "corrupt"    // nobody can run it
 	StateCompleted  State = "completed"  // its record is kept for its retention
+	StateCancelled  State = "cancelled"  // likewise
+	StateExpired    State = "expired"    // likewise
 )
+
+// CancelRequest asks for the end of one job.
+type CancelRequest struct {
+	ID string
+	// Life, if not empty, is Record.Life of the job that is meant: another one that has got its ID since is left alone.
+	Life string
+}
+
+// Cancelled says what a Cancel has done: either the job has ended, or its run was asked to.
+type Cancelled struct {
+	Running  bool   // it is claimed; asked for
+	Consumer string // who has it, then
+}
 
 // purgeOrder is the order of states in a purge.
 var purgeOrder = [...]State{StatePending, StateScheduled, StateDead, StateCorrupt, StateCompleted, StateProcessing}
@@ -108,6 +131,12 @@ type Record struct {
 	Size                          int64  // bytes of the payload; also when it is not kept any more
 	Headers                       []byte // of Lookup; a completed job keeps up to 4 KiB
 	Payload                       []byte // of Lookup, when asked for; a completed job keeps none
+	Result                        []byte // of Lookup and Follow: what a completed job has left
+	Progress                      []byte // of Lookup and Follow: what its handler has reported last
+	Life                          string // tells this job from others that have had, or will have, its ID
+	LimitKey, UniqueKey           string
+	Expires                       time.Time // no run begins after that; zero: never
+	Cancelling                    bool      // it is claimed, and asked to be cancelled
 }
 
 // Filter says which jobs are meant. Its zero value means all.

@@ -143,6 +143,16 @@ func (s *SortedSet) Purge(ctx context.Context, r PurgeRequest) (Purged, error) {
 	return s.queue.Purge(ctx, r)
 }
 
+// Cancel ends a job that waits, and asks for the end of one that is claimed; see Operator.
+func (s *SortedSet) Cancel(ctx context.Context, r CancelRequest) (Cancelled, error) {
+	return s.queue.Cancel(ctx, r)
+}
+
+// SetLimits sets what all processes together may claim; see Operator.
+func (s *SortedSet) SetLimits(ctx context.Context, l Limits, by string) error {
+	return s.queue.SetLimits(ctx, l, by)
+}
+
 // ACLRule is the line of an ACL file, or the arguments of ACL SETUSER, that gives user exactly
 // what this queue needs; see List.ACLRule.
 func (s *SortedSet) ACLRule(user string) string { return s.queue.ACLRule(user) }

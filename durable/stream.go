@@ -139,9 +139,13 @@ func (r *Redis) Stream(name string, opts *StreamOptions) *Stream {
 
 // Info tells the name and the bound, and the error of a bad name or option.
 func (s *Stream) Info() (Info, error) {
-	return Info{Name: s.name, MaxBacklog: s.opts.MaxBacklog, Replicas: s.redis.opts.Replicas, Capabilities: Capabilities{
+	return Info{Name: s.name, MaxBacklog: s.opts.MaxBacklog, Replicas: s.redis.opts.Replicas, Capabilities: s.capabilities()}, s.bad
+}
+
+func (s *Stream) capabilities() Capabilities {
+	return Capabilities{
 		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, FanOut: true,
-	}}, s.bad
+	}
 }
 
 // Close lets go of the store's client, which closes with the last queue that uses it. It

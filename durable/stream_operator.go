@@ -122,6 +122,16 @@ func (s *Stream) Purge(ctx context.Context, r PurgeRequest) (Purged, error) {
 	return answer.purged(), nil
 }
 
+// Cancel is not possible.
+func (s *Stream) Cancel(context.Context, CancelRequest) (Cancelled, error) {
+	return Cancelled{}, failed(s.name, "cancel", ErrUnsupported, nil)
+}
+
+// SetLimits is not possible.
+func (s *Stream) SetLimits(context.Context, Limits, string) error {
+	return failed(s.name, "limits", ErrUnsupported, nil)
+}
+
 var (
 	_ Operator  = (*Stream)(nil)
 	_ Inspector = (*Stream)(nil)

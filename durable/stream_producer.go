@@ -41,7 +41,7 @@ func (p *streamProducer) Append(ctx context.Context, n uint64, jobs []*Job) (App
 	if n == 0 {
 		return Appended{}, s.misuse("append", "numbers start at 1")
 	}
-	if err := checkPriorities(s.name, jobs, false); err != nil {
+	if err := checkJobs(s.name, jobs, s.capabilities()); err != nil {
 		return Appended{}, err
 	}
 	args := make([]any, 0, 4+streamJobWords*len(jobs))

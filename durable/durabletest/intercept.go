@@ -34,6 +34,8 @@ const (
 	OpPause
 	OpResume
 	OpPurge
+	OpCancel
+	OpSetLimits
 
 	ops // one more than the last
 )
@@ -42,7 +44,7 @@ func (op Op) String() string {
 	names := [ops]string{
 		"none", "check", "open producer", "open consumer", "sweep", "stats", "append",
 		"close producer", "claim", "await", "settle", "renew", "leave",
-		"lookup", "jobs", "redrive", "discard", "pause", "resume", "purge",
+		"lookup", "jobs", "redrive", "discard", "pause", "resume", "purge", "cancel", "set limits",
 	}
 	if op >= ops {
 		return "unknown"

@@ -66,6 +66,19 @@ func (e *engine) Resume(ctx context.Context, sides durable.Side) error {
 	return err
 }
 
+func (e *engine) Cancel(ctx context.Context, r durable.CancelRequest) (durable.Cancelled, error) {
+	return asOperator(ctx, e, OpCancel, func(ctx context.Context, o durable.Operator) (durable.Cancelled, error) {
+		return o.Cancel(ctx, r)
+	})
+}
+
+func (e *engine) SetLimits(ctx context.Context, l durable.Limits, by string) error {
+	_, err := asOperator(ctx, e, OpSetLimits, func(ctx context.Context, o durable.Operator) (struct{}, error) {
+		return struct{}{}, o.SetLimits(ctx, l, by)
+	})
+	return err
+}
+
 func (e *engine) Purge(ctx context.Context, r durable.PurgeRequest) (durable.Purged, error) {
 	r.States = slices.Clone(r.States)
 	return asOperator(ctx, e, OpPurge, func(ctx context.Context, o durable.Operator) (durable.Purged, error) {

@@ -1,0 +1,55 @@
+package durable
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limits bound what all processes together claim of a queue (Capabilities.Limits). They are kept in the store, and enforced by the claim. Zero
+// values mean no limit.
+type Limits struct {
+	Concurrency int  // claims at once, of the queue: counted where they are, not in a counter
+	Rate        Rate // claims over time, of the queue
+	// KeyConcurrency and KeyRate are the same for the jobs of each Job.LimitKey. A job that has to wait for its key is scheduled meanwhile, and holds
+	// up nobody else.
+	KeyConcurrency int
+	KeyRate        Rate
+}
+
+// Rate is so many in any stretch of so long, evenly: one each Per/Count, and up to Burst at once after a pause.
+// The algorithm is GCRA, that of ATM Forum TM 4.1 and of many limiters since: one moment is kept, nothing is counted.
+type Rate struct {
+	Count int
+	Per   time.Duration // whole milliseconds; 0: a second
+	Burst int           // 0: 1
+}
+
+// maxLimit is far beyond what could be enforced.
+const maxLimit = 1_000_000
+
+func (l *Limits) valid() error {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"Concurrency", l.Concurrency}, {"KeyConcurrency", l.KeyConcurrency}} {
+		if f.value < 0 || f.value > maxLimit {
+			return fmt.Errorf("the limit %s is %d, must be from 0 to %d", f.name, f.value, maxLimit)
+		}
+	}
+	if err := l.Rate.valid("Rate"); err != nil {
+		return err
+	}
+	return l.KeyRate.valid("KeyRate")
+}
+
+func (r *Rate) valid(name string) error {
+	switch {
+	case r.Count < 0 || r.Count > maxLimit || r.Burst < 0 || r.Burst > maxLimit:
+		return fmt.Errorf("the limit %s has Count %d and Burst %d, must be from 0 to %d", name, r.Count, r.Burst, maxLimit)
+	case r.Per < 0 || r.Per > 0 && r.Per < time.Millisecond:
+		return fmt.Errorf("the limit %s.Per is %v, must be 0 or at least a millisecond", name, r.Per)
+	case r.Count == 0 && (r.Per != 0 || r.Burst != 0):
+		return fmt.Errorf("the limit %s has Per or Burst, and no Count", name)
+	}
+	return nil
+}
