@@ -269,7 +269,8 @@ type Claimed struct {
 	// as after ClaimEmpty. An engine may leave it out.
 	Drained bool
 	Jobs    []*Claim
-	// Expired are jobs that this claim has ended, having waited longer than they were worth.
+	// Expired are jobs that this claim has ended, having waited longer than they were worth. A repeated number gives them
+	// again: whoever waits for them in this process is told by nothing else.
 	Expired []string
 	// NextDue is how long until the next scheduled job is due, or with ClaimLimited until it is worth asking again;
 	// negative when none is known.
@@ -320,6 +321,20 @@ type Outcome struct {
 	// only those are told who follow the job, as far as MaxNoticed.
 	Result    []byte
 	Retention time.Duration // whole milliseconds
+}
+
+// checkOutcomes refuses outcomes that ask for what the engine lacks, or that it could not keep.
+func checkOutcomes(queue string, outcomes []Outcome, has Capabilities) error {
+	for i := range outcomes {
+		switch o := &outcomes[i]; {
+		case o.Result == nil && o.Retention == 0:
+		case !has.Results:
+			return failed(queue, "settle", ErrUnsupported, fmt.Errorf("Outcome.Result or Retention of %q is set, and this engine keeps no results", o.ID))
+		case o.Retention < 0 || o.Retention > 0 && o.Retention < time.Millisecond:
+			return failed(queue, "settle", ErrNotExecuted, fmt.Errorf("Outcome.Retention of %q is %v, must be 0 or at least a millisecond", o.ID, o.Retention))
+		}
+	}
+	return nil
 }
 
 // Verdict is how a claim ends.

@@ -1,6 +1,10 @@
 package durable
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"time"
+)
 
 // FollowEngine is an Engine that tells a process what becomes of jobs that others run (Capabilities.Follow).
 //
@@ -16,7 +20,9 @@ type FollowEngine interface {
 }
 
 // Follower is an identity that is told what becomes of jobs. Its notices are kept in the store, so a lost connection
-// loses none: bounded in number, and for FollowFor after its last call; News.Gap says when some are gone.
+// loses none: those of the last MaxNotices steps at least, and News.Gap says when some are gone. The store forgets a follower that has
+// asked nothing for FollowFor, and one that is closed: any call but Close is ErrNoSender then, and nothing was noted since; whoever still
+// wants to know opens another, adopts and follows again.
 type Follower interface {
 	// ID is the identity the store gave.
 	ID() string
@@ -27,16 +33,25 @@ type Follower interface {
 
 	// Follow has the follower told of these jobs as well, whoever has appended them, and tells what each is now, in their order, as
 	// Operator.Lookup does without payloads; State is empty where there is no such job (any more). One that waits
-	// and has expired ends so, first. At most MaxPage.
+	// and has expired ends so, first: this answer says so whether its record is kept or not, and it is noted as ever. At
+	// most MaxPage.
 	Follow(ctx context.Context, ids []string) ([]Record, error)
 
 	// Await blocks until there is news, at most about a second (Park), and gives what has come since the call before
 	// that succeeded. One call at a time.
 	Await(ctx context.Context) (News, error)
 
-	// Close gives the identity up: nothing is noted for it any more.
+	// Close gives the identity up: nothing is noted for it any more. Again is harmless.
 	Close(ctx context.Context) error
 }
+
+const (
+	// FollowFor is for how long the store keeps a follower that asks nothing.
+	FollowFor = 10 * time.Minute
+	// MaxNotices is of how many steps (a settle, a claim, a Tell: each may note many things) the notices are kept for a
+	// follower, until it reads them.
+	MaxNotices = 1000
+)
 
 // News is what a follower is told.
 type News struct {
@@ -60,12 +75,12 @@ type NoticeKind byte
 const (
 	NoticeStarted   NoticeKind = 's' // its handler was called (Teller.Tell)
 	NoticeProgress  NoticeKind = 'p' // its handler has reported (Teller.Tell)
-	NoticeRequeued  NoticeKind = 'r' // it waits again: a retry, a snooze, a release, a lost worker
+	NoticeRequeued  NoticeKind = 'r' // it waits again: a retry, a snooze, a release, a lost or leaving worker, a redrive
 	NoticeCompleted NoticeKind = 'c'
 	NoticeDead      NoticeKind = 'd'
 	NoticeCancelled NoticeKind = 'x'
 	NoticeExpired   NoticeKind = 'e'
-	NoticeGone      NoticeKind = 'g' // deleted by an operator
+	NoticeGone      NoticeKind = 'g' // deleted by an operator (Discard, Purge) before it had completed
 )
 
 // MaxNoticed is how many bytes of a result, or of a progress report, go along with a notice.
@@ -89,4 +104,14 @@ type Telling struct {
 	Ref
 	Started  bool   // the handler was called: for those who follow
 	Progress []byte // not nil: kept with the job until the next, at most MaxNoticed
+}
+
+// checkTellings refuses what no engine keeps.
+func checkTellings(queue string, tellings []Telling) error {
+	for i := range tellings {
+		if n := len(tellings[i].Progress); n > MaxNoticed {
+			return failed(queue, "tell", ErrNotExecuted, fmt.Errorf("Telling.Progress of %q has %d bytes, more than %d", tellings[i].ID, n, MaxNoticed))
+		}
+	}
+	return nil
 }

@@ -33,7 +33,8 @@ type Operator interface {
 
 	// Redrive sends dead jobs back to the queue, behind all others, with attempts and crashes at 0;
 	// ID and deliveries stay. It stops where the backlog has reached its bound. Paused intake
-	// does not stop it: that is for producers.
+	// does not stop it: that is for producers. One whose Unique.Key another job has stays dead (Handled.Missed, if it was asked
+	// for by ID); where the key is free, it has it again.
 	Redrive(ctx context.Context, s Selection) (Handled, error)
 
 	// Discard deletes dead jobs for good.
@@ -49,10 +50,11 @@ type Operator interface {
 
 	// Cancel ends a job that waits, pending or scheduled, as cancelled, in this step; one that is claimed is marked, its consumer
 	// told (Teller.Cancels), and it never waits again: if its run ends with anything but Done or Dead, or its consumer is
-	// lost, it is cancelled then. ErrNoJob when there is none, or when it has ended (Record.State says how).
+	// lost, it is cancelled then. Again is harmless. ErrNoJob when there is none of that life, or when it has ended, dead ones
+	// included (Record.State says how).
 	Cancel(ctx context.Context, r CancelRequest) (Cancelled, error)
 
-	// SetLimits sets the limits of the queue for all processes, instead of those before; by says who.
+	// SetLimits sets the limits of the queue for all processes, instead of those before; by says who, and must not be empty.
 	SetLimits(ctx context.Context, l Limits, by string) error
 
 	// Purge deletes jobs by their state, the oldest first, a bounded step at a time.
@@ -76,8 +78,11 @@ const (
 	StateDead       State = "dead"       // failed for good
 	StateCorrupt    State = "corrupt"    // nobody can run it
 	StateCompleted  State = "completed"  // its record is kept for its retention
-	StateCancelled  State = "cancelled"  // likewise
-	StateExpired    State = "expired"    // likewise
+	// Likewise, and Job.Retention only: Outcome.Retention is for what has completed. All three are in one place, by when they are
+	// forgotten: that is StateCompleted in a JobsRequest, in a PurgeRequest, in Stats, and for the bound of records. Record.State tells
+	// them apart.
+	StateCancelled State = "cancelled"
+	StateExpired   State = "expired"
 )
 
 // CancelRequest asks for the end of one job.
@@ -115,10 +120,10 @@ type LookupRequest struct {
 type Record struct {
 	ID, Kind string
 	State    State
-	// Since is when it came into its state: claimed, died, was quarantined, was completed. Zero
+	// Since is when it came into its state: claimed, died, was quarantined, was completed, was cancelled, expired. Zero
 	// where that is not kept: pending, scheduled.
 	Since time.Time
-	// Due is when a scheduled job may be claimed, and when a completed one is forgotten; else zero.
+	// Due is when a scheduled job may be claimed, and when the record of an ended one is forgotten; else zero.
 	Due time.Time
 	// Consumer is the identity that holds the job, or has completed it; else empty.
 	Consumer string
@@ -182,7 +187,7 @@ type Selection struct {
 // Handled is what a Redrive or Discard has done.
 type Handled struct {
 	IDs    []string // what was acted on
-	Missed []string // of Selection.IDs: those that are not dead (any more), or not there
+	Missed []string // of Selection.IDs: those that are not dead (any more), or not there, or may not come back (Redrive)
 	// Full is set when a redrive stopped because the backlog is at its bound. What is neither in IDs
 	// nor in Missed is still dead.
 	Full bool

@@ -7,7 +7,8 @@ import (
 
 // Unique keeps two jobs with the same key from being in a queue together (Capabilities.Unique). The key belongs to the job that was stored
 // with it while that is in one of the States; the script that takes it out of them frees the key. The store asks the job itself, so
-// a key never outlives what holds it, however that went away.
+// a key never outlives what holds it, however that went away. One whose holder has come out of the States and was given to another job is
+// that one's, also when the first comes back into them.
 type Unique struct {
 	Key string // 1 to MaxIDBytes bytes
 	// States in which the holder keeps the key. Empty: pending, scheduled and processing; so a dead one does not. StateDead can be added.
