@@ -62,6 +62,7 @@ type News struct {
 // Notice tells one thing that has happened to one job.
 type Notice struct {
 	ID     string
+	Life   string // Record.Life of the job: a notice of an earlier job of the same ID can be read late
 	What   NoticeKind
 	Data   []byte // of a progress report, and the result of a completed job where it is short (MaxNoticed)
 	Kept   bool   // of a completed job: it has a longer result, which Lookup gives

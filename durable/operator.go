@@ -138,10 +138,12 @@ type Record struct {
 	Payload                       []byte // of Lookup, when asked for; a completed job keeps none
 	Result                        []byte // of Lookup and Follow: what a completed job has left
 	Progress                      []byte // of Lookup and Follow: what its handler has reported last
-	Life                          string // tells this job from others that have had, or will have, its ID
-	LimitKey, UniqueKey           string
-	Expires                       time.Time // no run begins after that; zero: never
-	Cancelling                    bool      // it is claimed, and asked to be cancelled
+	// Life tells this job from others that have had, or will have, its ID. For one that a Producer has stored it is the
+	// producer's ID, a colon and the number of the Append; an engine may add to that, after another colon.
+	Life                string
+	LimitKey, UniqueKey string
+	Expires             time.Time // no run begins after that; zero: never
+	Cancelling          bool      // it is claimed, and asked to be cancelled
 }
 
 // Filter says which jobs are meant. Its zero value means all.
