@@ -9,8 +9,7 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       wire         the newest wire version this client speaks
       group        the consumer group
       then what the script's own header says
-Gives T_rec, max_id, now and now_text (ms by Redis), arg() and args(k) (the next argument, the next k), the type checks,
-paused(), count(), add_entry(), and what is known of the stream and its groups.
+Gives what base gives, add_entry(), and what is known of the stream and its groups.
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
@@ -23,32 +22,8 @@ local prefix, wire, group = ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local job_prefix = prefix .. 'job:'
 local parked = '-' -- the consumer that stands for nobody: of what waits to be claimed again
 
-local T_rec = 24 * 3600 * 1000 -- ms; the life of a sender's record after its last request, longer
--- than anybody may stay in doubt
-local max_id = 1024 -- bytes of an ID; MaxIDBytes in Go
-
 local position = 4
-local function arg()
-  position = position + 1
-  return ARGV[position]
-end
-
-local function args(k)
-  position = position + k
-  return unpack(ARGV, position - k + 1, position)
-end
-
-local function type_of(key)
-  return redis.call('TYPE', key).ok
-end
-
--- mistyped returns the answer to give when a key holds something else than wanted, or nil.
-local function mistyped(key, wanted)
-  local is = type_of(key)
-  if is ~= 'none' and is ~= wanted then
-    return {'BADKEY', key, is, wanted}
-  end
-end
+--#include base
 
 -- Each key is asked for its size, or a field: the cheapest question that fails on another type.
 local sizes = {hash = 'HLEN', stream = 'XLEN', zset = 'ZCARD'}
@@ -64,30 +39,6 @@ do
   if theirs > 0 and engine ~= 'stream' then
     return {'BADKEY', meta, 'queue of another engine', 'queue of streams'}
   end
-end
-
-local seconds, micros = unpack(redis.call('TIME'))
-local now = seconds * 1000 + math.floor(micros / 1000)
-local now_text = string.format('%d', now) -- numbers as arguments of commands are dear
-
--- whole reads a field that must be a whole number: missing is 0, anything else nil. Fifteen
--- digits are exact in a double.
-local function whole(field)
-  if not field or field == '' or field == '0' then return 0 end
-  if #field <= 15 and string.find(field, '^%d+$') then return tonumber(field) end
-  return nil
-end
-
--- paused tells whether an operator has stopped 'intake' or 'claims'. HSET meta pause_claims 1, by
--- hand, is such a stop too.
-local function paused(what)
-  local set = redis.call('HGET', meta, 'pause_' .. what)
-  return set and set ~= '' and set ~= '0'
-end
-
--- count adds to the accounting. A counter that somebody has spoilt stays as it is.
-local function count(name, by)
-  if by > 0 then redis.pcall('HINCRBY', accounts, name, by) end
 end
 
 -- add_entry adds an entry of ours. What most jobs leave empty is not there then; more fields and values may follow.
