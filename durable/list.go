@@ -132,7 +132,7 @@ func (r *Redis) List(name string, opts *ListOptions) *List {
 
 // newList makes what a list and a sorted set have in common.
 func newList(r *Redis, name, options string, opts ListOptions) *List {
-	l := &List{queue: queue{redis: r, name: name, await: newLane(awaitLane)}, opts: opts.withDefaults(name)}
+	l := &List{queue: newQueue(r, name), opts: opts.withDefaults(name)}
 	l.cursor.Store("0")
 	l.bad = validateName(name)
 	if l.bad == nil {

@@ -131,35 +131,9 @@ func (c *listConsumer) Leave(ctx context.Context) (bool, error) {
 // which cannot be called off, then ends by itself within Park, or when the client closes.
 func (c *listConsumer) Await(ctx context.Context) error {
 	l := c.list
-	if err := l.ready(ctx); err != nil {
-		return failed(l.name, "await", ErrNotExecuted, err)
-	}
-	if err := l.await.enter(ctx); err != nil {
-		return failed(l.name, "await", ErrNotExecuted, err)
-	}
-	client := l.hold()
-	done := make(chan error, 1)
-	go func() { // owned by the lane: Close waits for its place
-		defer l.await.leave()
-		done <- l.park(context.WithoutCancel(ctx), client)
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return failed(l.name, "await", ErrInDoubt, context.Cause(ctx))
-	}
-}
-
-// park blocks until something is pushed, for Park at most.
-func (l *List) park(ctx context.Context, client redis.UniversalClient) error {
-	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
-	defer cancel()
-	err := l.wait(ctx, client, l.keys.pending, l.keys.arriving, l.keys.wake, int(Park/time.Second))
-	if err != nil && err != redis.Nil { //nolint:errorlint // Nil is returned as it is
-		return classify(l.name, "await", err)
-	}
-	return nil
+	return l.park(ctx, &l.await, func(ctx context.Context, client redis.UniversalClient) error {
+		return l.wait(ctx, client, l.keys.pending, l.keys.arriving, l.keys.wake, int(Park/time.Second))
+	})
 }
 
 // move waits until there is an entry at the right of one list, and moves it to the left of the

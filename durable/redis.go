@@ -58,9 +58,9 @@ func (o *RedisOptions) validate() error {
 }
 
 // Redis makes queues on one Redis server, Sentinel group or cluster. All its queues share
-// one client, made from a copy of the user's options, with at most three connections and one
-// more for each queue that is consumed (on a cluster: to each node). It is safe for concurrent
-// use and starts no goroutine of its own.
+// one client, made from a copy of the user's options, with at most three connections, one
+// more for each queue that is consumed, and one more for each of which jobs are followed
+// (on a cluster: to each node). It is safe for concurrent use and starts no goroutine of its own.
 type Redis struct {
 	opts    RedisOptions
 	cluster bool
@@ -196,7 +196,7 @@ type lane chan struct{}
 const (
 	commandLane = 2
 	renewalLane = 1
-	awaitLane   = 1 // of each consumed queue
+	awaitLane   = 1 // of each consumed queue, and of each that is followed
 )
 
 func newLane(n int) lane { return make(lane, n) }

@@ -26,7 +26,7 @@ func newGate(limit int) *gate {
 	return &gate{ctx: ctx, cancel: cancel, limit: limit, open: make(map[string]int), freed: make(chan struct{})}
 }
 
-// widen raises the limit by one: a queue more is consumed.
+// widen raises the limit by one: a queue more is consumed, or followed.
 func (g *gate) widen() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -15,10 +15,20 @@ type queue struct {
 	name  string
 	bad   error // of name and options
 
-	await lane // of this queue's Await, which keeps its place until the command ends
+	await  parking // of Consumer.Await
+	follow parking // of Follower.Await
+}
 
-	mu    sync.Mutex // guards wider
-	wider *gate      // the gate that already has a place for this queue's Await
+// parking is where a command blocks: one at a time, which keeps its place until it ends, on a connection of its own.
+type parking struct {
+	lane
+
+	mu   sync.Mutex // guards gate
+	gate *gate      // that already has a place for the connection
+}
+
+func newQueue(r *Redis, name string) queue {
+	return queue{redis: r, name: name, await: parking{lane: newLane(awaitLane)}, follow: parking{lane: newLane(awaitLane)}}
 }
 
 // close lets go of the store's client, and waits for an Await that was given up.
@@ -26,8 +36,10 @@ func (q *queue) close() error {
 	err := q.redis.drop(q)
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
-	if q.await.enter(ctx) == nil {
-		q.await.leave()
+	for _, p := range []*parking{&q.await, &q.follow} {
+		if p.enter(ctx) == nil {
+			p.leave()
+		}
 	}
 	return err
 }
@@ -80,14 +92,44 @@ func (q *queue) misuse(op, what string) error {
 	return failed(q.name, op, ErrNotExecuted, errors.New(what))
 }
 
-// hold is the client as Await uses it, with a place for its connection.
-func (q *queue) hold() redis.UniversalClient {
+// park runs a command that blocks for Park at most. A context that ends is heeded at once; the command, which cannot be
+// called off, then ends by itself, or when the client closes.
+func (q *queue) park(ctx context.Context, in *parking, wait func(context.Context, redis.UniversalClient) error) error {
+	if err := q.ready(ctx); err != nil {
+		return failed(q.name, "await", ErrNotExecuted, err)
+	}
+	if err := in.enter(ctx); err != nil {
+		return failed(q.name, "await", ErrNotExecuted, err)
+	}
+	client := q.hold(in)
+	done := make(chan error, 1)
+	go func() { // owned by the parking: Close waits for its place
+		defer in.leave()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+		defer cancel()
+		err := wait(ctx, client)
+		if err != nil && err != redis.Nil { //nolint:errorlint // Nil is returned as it is
+			done <- classify(q.name, "await", err)
+			return
+		}
+		done <- nil
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return failed(q.name, "await", ErrInDoubt, context.Cause(ctx))
+	}
+}
+
+// hold is the client as a command that blocks uses it, with a place for its connection.
+func (q *queue) hold(p *parking) redis.UniversalClient {
 	client, gate := q.redis.hold(q)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.wider != gate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gate != gate {
 		gate.widen()
-		q.wider = gate
+		p.gate = gate
 	}
 	return client
 }

@@ -119,7 +119,7 @@ type Stream struct {
 // Stream makes a handle of the queue name. Nil options mean the defaults. It does not touch
 // the network; a bad name or option is reported by Info, and by every call. It needs Redis 7.0.
 func (r *Redis) Stream(name string, opts *StreamOptions) *Stream {
-	s := &Stream{queue: queue{redis: r, name: name, await: newLane(awaitLane)}}
+	s := &Stream{queue: newQueue(r, name)}
 	s.cursor.Store("0-0")
 	s.scan.Store("0")
 	if opts != nil {

@@ -130,35 +130,9 @@ func (c *streamConsumer) Leave(ctx context.Context) (bool, error) {
 // the client closes.
 func (c *streamConsumer) Await(ctx context.Context) error {
 	s := c.stream
-	if err := s.ready(ctx); err != nil {
-		return failed(s.name, "await", ErrNotExecuted, err)
-	}
-	if err := s.await.enter(ctx); err != nil {
-		return failed(s.name, "await", ErrNotExecuted, err)
-	}
-	client := s.hold()
 	seen, woken := c.noted()
-	done := make(chan error, 1)
-	go func() { // owned by the lane: Close waits for its place
-		defer s.await.leave()
-		done <- s.park(context.WithoutCancel(ctx), client, seen, woken)
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return failed(s.name, "await", ErrInDoubt, context.Cause(ctx))
-	}
-}
-
-// park blocks until there is something past seen or woken, for Park at most.
-func (s *Stream) park(ctx context.Context, client redis.UniversalClient, seen, woken string) error {
-	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
-	defer cancel()
-	cmd := once{redis.NewCmd(ctx, "xread", "count", 1, "block", int(Park/time.Millisecond),
-		"streams", s.keys.stream, s.keys.wake, seen, woken)}
-	if err := cmd.send(ctx, client); err != nil && err != redis.Nil { //nolint:errorlint // Nil is returned as it is
-		return classify(s.name, "await", err)
-	}
-	return nil
+	return s.park(ctx, &s.await, func(ctx context.Context, client redis.UniversalClient) error {
+		return once{redis.NewCmd(ctx, "xread", "count", 1, "block", int(Park/time.Millisecond),
+			"streams", s.keys.stream, s.keys.wake, seen, woken)}.send(ctx, client)
+	})
 }
