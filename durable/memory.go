@@ -57,10 +57,11 @@ type Memory struct {
 	senders   map[string]*memorySender
 	members   map[string]*memoryMember // the registry of consumers
 	jobs      map[string]*memoryJob
+	keys      memoryKeys // of Unique
 	pending   line
 	scheduled schedule
 	dead      ring[*memoryJob] // oldest at the head
-	completed schedule         // by when they are forgotten; some may be over their time
+	completed schedule         // records of all that have ended, by when they are forgotten; some may be over their time
 	pauses    [2]Pause         // of intake, of consumption
 	held      int64            // claims of all members
 	fence     int64
@@ -72,6 +73,7 @@ type memoryCounters struct {
 	appended, duplicate, claimed, completed, retried, snoozed, released int64
 	returned, crashed, dead, trimmed, deferred                          int64
 	redriven, discarded, purged, completedTrimmed                       int64
+	expired, cancelled                                                  int64
 }
 
 // NewMemory makes an empty queue. Nil means the defaults. Bad options are told by Info
@@ -82,6 +84,7 @@ func NewMemory(opts *MemoryOptions) *Memory {
 		senders: make(map[string]*memorySender),
 		members: make(map[string]*memoryMember),
 		jobs:    make(map[string]*memoryJob),
+		keys:    memoryKeys{all: make(map[string]*memoryKey)},
 	}
 	if opts != nil {
 		m.opts = *opts
@@ -136,6 +139,7 @@ func (m *Memory) Info() (Info, error) {
 func (m *Memory) capabilities() Capabilities {
 	return Capabilities{
 		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, Priority: true,
+		Expiry: true, Unique: true, Cancel: true, Results: true,
 	}
 }
 
@@ -222,7 +226,7 @@ func (m *Memory) open() string {
 type memorySender struct {
 	seen   time.Time // the last request
 	append remembered[Appended]
-	claim  remembered[Claimed] // its status and gap; the jobs tell the rest
+	claim  remembered[Claimed] // its status, its gap and what it has expired; the jobs tell the rest
 	settle remembered[Settled]
 }
 
@@ -287,14 +291,12 @@ func (m *Memory) Sweep(ctx context.Context) (Swept, error) {
 		}
 		for _, j := range c.newest(budget) {
 			budget--
-			if !c.blames(j) {
-				m.giveBack(c, j)
-				swept.Returned++
-				continue
-			}
-			if m.crash(c, j, now) {
+			switch m.lose(c, j, now) {
+			case StateCancelled:
+				swept.Ended++
+			case StateDead:
 				swept.Dead++
-			} else {
+			default:
 				swept.Returned++
 			}
 		}
@@ -309,17 +311,24 @@ func (m *Memory) Sweep(ctx context.Context) (Swept, error) {
 	return swept, nil
 }
 
-// crash charges a job with the loss of its consumer, and reports whether it is dead by that.
-func (m *Memory) crash(c *memoryMember, j *memoryJob, now time.Time) bool {
+// lose ends the claim of a lost consumer, charges the job with that unless it is innocent, and tells where it is now.
+func (m *Memory) lose(c *memoryMember, j *memoryJob, now time.Time) State {
+	if !c.blames(j) {
+		return m.giveBack(c, j)
+	}
 	m.counters.crashed++
 	m.take(c, j)
 	j.crashes++
-	if j.crashes >= m.opts.MaxCrashes {
+	switch {
+	case j.cancelling:
+		m.cancel(j, now)
+		return StateCancelled
+	case j.crashes >= m.opts.MaxCrashes:
 		m.bury(j, reasonWorkerLost)
-		return true
+	default:
+		m.later(j, now.Add(memoryCrashDelay+rand.N(19*memoryCrashDelay)))
 	}
-	m.later(j, now.Add(memoryCrashDelay+rand.N(19*memoryCrashDelay)))
-	return false
+	return j.state
 }
 
 // Stats reads sizes and counters, all of one instant. It does not block.
@@ -355,6 +364,8 @@ func (m *Memory) Stats(ctx context.Context) (Stats, error) {
 			"redriven":  c.redriven,
 			"discarded": c.discarded,
 			"purged":    c.purged,
+			"expired":   c.expired,
+			"cancelled": c.cancelled,
 
 			"completed_trimmed": c.completedTrimmed,
 		},

@@ -36,21 +36,21 @@ func (p *memoryProducer) Append(ctx context.Context, n uint64, jobs []*Job) (App
 		return Appended{}, m.because("append", err)
 	}
 	if !known {
-		a := m.store(jobs)
+		a := m.store(p.id, n, jobs)
 		a.Gap = n > s.append.n+1
 		s.append.n, s.append.answer = n, a
 	}
 	return m.appended(&s.append.answer), nil
 }
 
-// store appends the prefix of jobs for which there is room.
-func (m *Memory) store(jobs []*Job) Appended {
+// store appends the prefix of jobs for which there is room, under the number n of a sender.
+func (m *Memory) store(sender string, n uint64, jobs []*Job) Appended {
 	now := time.Now()
 	m.forget(now)
 	var a Appended
 	for pos, job := range jobs {
-		if code := m.refuses(job.ID); code != 0 {
-			a.Refused = append(a.Refused, Refusal{Pos: pos, Code: code})
+		if code, holder := m.refuses(job, now); code != 0 {
+			a.Refused = append(a.Refused, Refusal{Pos: pos, Code: code, Holder: holder})
 			a.Taken++
 			m.counters.duplicate++
 			continue
@@ -58,8 +58,10 @@ func (m *Memory) store(jobs []*Job) Appended {
 		if m.pauses[0].Active || m.backlog() >= m.opts.MaxBacklog {
 			break
 		}
-		j := newMemoryJob(job)
+		j := newMemoryJob(job, now)
+		j.sender, j.number, j.pos = sender, n, pos
 		m.jobs[j.id] = j
+		m.keys.give(j, now)
 		if job.Delay > 0 {
 			m.later(j, now.Add(job.Delay))
 		} else {
@@ -71,15 +73,20 @@ func (m *Memory) store(jobs []*Job) Appended {
 	return a
 }
 
-// refuses tells why a job is not to be stored, for good; 0: no reason.
-func (m *Memory) refuses(id string) RefusalCode {
+// refuses tells why a job is not to be stored, for good, and who has its key if that is it; 0: no reason.
+func (m *Memory) refuses(j *Job, now time.Time) (code RefusalCode, holder string) {
 	switch {
-	case id == "" || len(id) > MaxIDBytes:
-		return RefusedBadID
-	case m.jobs[id] != nil:
-		return RefusedDuplicate
+	case j.ID == "" || len(j.ID) > MaxIDBytes:
+		return RefusedBadID, ""
+	case m.jobs[j.ID] != nil:
+		return RefusedDuplicate, ""
+	case j.Unique == nil:
+		return 0, ""
 	}
-	return 0
+	if holder, taken := m.keys.holder(j.Unique.Key, nil, now); taken {
+		return RefusedUnique, holder
+	}
+	return 0, ""
 }
 
 // appended is the caller's copy of a remembered answer.

@@ -89,7 +89,7 @@ func (c *memoryConsumer) Claim(ctx context.Context, r ClaimRequest) (Claimed, er
 	gap := r.N > s.claim.n+1
 	answer := m.claim(member, &r, now)
 	answer.Gap = gap
-	s.claim.n, s.claim.answer = r.N, Claimed{Status: answer.Status, Gap: gap}
+	s.claim.n, s.claim.answer = r.N, Claimed{Status: answer.Status, Gap: gap, Expired: slices.Clone(answer.Expired)}
 	return answer, nil
 }
 
@@ -101,6 +101,7 @@ func claimToken(consumer string, n uint64) string {
 // to be started again.
 func (m *Memory) claimedAgain(c *memoryMember, answer Claimed, now time.Time, n uint64) Claimed {
 	answer.NextDue = m.nextDue(now)
+	answer.Expired = slices.Clone(answer.Expired)
 	if answer.Status != ClaimJobs {
 		return answer
 	}
@@ -136,6 +137,12 @@ func (m *Memory) claim(c *memoryMember, r *ClaimRequest, now time.Time) Claimed 
 			break
 		}
 		j := m.pending.head()
+		if j.expired(now) {
+			m.pending.popHead()
+			m.expire(j, now)
+			answer.Expired = append(answer.Expired, j.id)
+			continue
+		}
 		if j.crashes > 0 && c.suspects > 0 {
 			m.pending.popHead()
 			m.counters.deferred++

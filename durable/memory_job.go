@@ -2,10 +2,12 @@ package durable
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 	"time"
 )
 
-// memoryJob is a job wherever it is: exactly one of pending, scheduled, held, dead, completed.
+// memoryJob is a job wherever it is: exactly one of pending, scheduled, held, dead, completed (and then completed, cancelled or expired).
 type memoryJob struct {
 	id, kind         string
 	payload, headers []byte
@@ -13,7 +15,16 @@ type memoryJob struct {
 	timeout          time.Duration
 	retention        time.Duration
 	priority         int
-	place            int64 // in the line: when it came, in ns, earlier by its priority
+	expires          time.Time // no run begins after that; zero: never
+	unique           *Unique   // not to be changed
+	limitKey         string
+	sender           string // who has appended it, under which number, and where in that
+	number           uint64
+	pos              int
+
+	place int64 // in the line: when it came, in ns, earlier by its priority
+	spot  int64 // in its lane
+	index int   // in its schedule
 
 	attempts, crashes, deliveries int
 
@@ -28,11 +39,15 @@ type memoryJob struct {
 	since time.Time // claimed, died or completed
 	size  int64     // of the payload
 
+	cancelling bool // it is claimed, and to be cancelled
+	progress   []byte
+
 	consumer, completedBy string // who has completed it, under which token
+	result                []byte
 }
 
-func newMemoryJob(j *Job) *memoryJob {
-	return &memoryJob{
+func newMemoryJob(j *Job, now time.Time) *memoryJob {
+	stored := &memoryJob{
 		id:          j.ID,
 		kind:        j.Kind,
 		payload:     bytes.Clone(j.Payload),
@@ -42,8 +57,24 @@ func newMemoryJob(j *Job) *memoryJob {
 		retention:   j.Retention.Truncate(millisecond),
 		size:        int64(len(j.Payload)),
 		priority:    j.Priority,
+		limitKey:    j.LimitKey,
 	}
+	if j.Expiry > 0 {
+		stored.expires = now.Add(j.Expiry.Truncate(millisecond))
+	}
+	if j.Unique != nil {
+		unique := *j.Unique
+		unique.States = slices.Clone(unique.States)
+		stored.unique = &unique
+	}
+	return stored
 }
+
+// expired tells whether it is too late to run the job.
+func (j *memoryJob) expired(now time.Time) bool { return !j.expires.IsZero() && !j.expires.After(now) }
+
+// life tells the job from others with its ID.
+func (j *memoryJob) life() string { return fmt.Sprintf("%s:%d:%d", j.sender, j.number, j.pos) }
 
 // claim is a copy for the consumer.
 func (j *memoryJob) claim() *Claim {
@@ -88,6 +119,7 @@ func (m *Memory) later(j *memoryJob, due time.Time) {
 // bury makes a job a dead letter; the caller trims.
 func (m *Memory) bury(j *memoryJob, reason string) {
 	j.reason = reason
+	j.cancelling = false
 	j.state, j.since = StateDead, time.Now()
 	m.counters.dead++
 	m.dead.pushTail(j)
@@ -97,7 +129,7 @@ func (m *Memory) bury(j *memoryJob, reason string) {
 func (m *Memory) trim() int {
 	trimmed := 0
 	for int64(m.dead.len()) > m.opts.MaxDead {
-		delete(m.jobs, m.dead.popHead().id)
+		m.remove(m.dead.popHead())
 		trimmed++
 	}
 	m.counters.trimmed += int64(trimmed)
@@ -114,11 +146,31 @@ func (m *Memory) take(c *memoryMember, j *memoryJob) {
 	j.owner, j.token = nil, ""
 }
 
-// giveBack ends a claim that nobody is charged for.
-func (m *Memory) giveBack(c *memoryMember, j *memoryJob) {
+// giveBack ends a claim that nobody is charged for, and tells where the job is now.
+func (m *Memory) giveBack(c *memoryMember, j *memoryJob) State {
 	m.take(c, j)
+	if j.cancelling {
+		m.cancel(j, time.Now())
+		return StateCancelled
+	}
 	m.counters.returned++
 	m.first(j)
+	return StatePending
+}
+
+// pick takes a job that waits out of its place.
+func (m *Memory) pick(j *memoryJob) {
+	if j.state == StatePending {
+		m.pending.remove(j)
+	} else {
+		m.scheduled.remove(j)
+	}
+}
+
+// remove forgets a job that is in no place any more.
+func (m *Memory) remove(j *memoryJob) {
+	delete(m.jobs, j.id)
+	m.keys.free(j, time.Now())
 }
 
 // rouse tells those who wait in Await to look again.

@@ -12,10 +12,49 @@ type line struct {
 	n     int
 }
 
-// priorityLane are the jobs of one priority.
+// priorityLane are the jobs of one priority. What was removed from its middle leaves a hole, a nil; the head is none.
 type priorityLane struct {
 	priority int
 	ring[*memoryJob]
+	first int64 // the spot of the head
+	holes int
+}
+
+func (p *priorityLane) pushHead(j *memoryJob) {
+	p.first--
+	j.spot = p.first
+	p.ring.pushHead(j)
+}
+
+func (p *priorityLane) pushTail(j *memoryJob) {
+	j.spot = p.first + int64(p.n)
+	p.ring.pushTail(j)
+}
+
+func (p *priorityLane) popHead() *memoryJob {
+	j := p.ring.popHead()
+	p.first++
+	for p.n > 0 && p.head() == nil {
+		p.ring.popHead()
+		p.first++
+		p.holes--
+	}
+	return j
+}
+
+func (p *priorityLane) remove(j *memoryJob) {
+	if j.spot == p.first {
+		p.popHead()
+		return
+	}
+	p.buf[p.at(int(j.spot-p.first))] = nil
+	if p.holes++; p.holes > 16 && p.holes > p.n/2 {
+		p.filter(func(_ int, j *memoryJob) bool { return j != nil })
+		for i := range p.n {
+			p.buf[p.at(i)].spot = p.first + int64(i)
+		}
+		p.holes = 0
+	}
 }
 
 func (l *line) len() int { return l.n }
@@ -61,6 +100,12 @@ func (l *line) head() *memoryJob { return l.next().head() }
 func (l *line) popHead() *memoryJob {
 	l.n--
 	return l.next().popHead()
+}
+
+// remove takes a job out, wherever it is.
+func (l *line) remove(j *memoryJob) {
+	l.n--
+	l.lane(j.priority).remove(j)
 }
 
 // all lists what waits, the first one first.

@@ -24,7 +24,7 @@ func (m *Memory) Lookup(ctx context.Context, r LookupRequest) (Record, error) {
 		return Record{}, fmt.Errorf("durable: %s lookup: %w: %q", m.opts.Name, ErrNoJob, r.ID)
 	}
 	record := j.record()
-	record.Headers = bytes.Clone(j.headers)
+	record.Headers, record.Result, record.Progress = bytes.Clone(j.headers), bytes.Clone(j.result), bytes.Clone(j.progress)
 	if r.Payload {
 		record.Payload = bytes.Clone(j.payload)
 	}
@@ -37,12 +37,17 @@ func (j *memoryJob) record() Record {
 		ID: j.id, Kind: j.kind, State: j.state, Since: j.since, Reason: j.reason,
 		Attempts: j.attempts, Crashes: j.crashes, Deliveries: j.deliveries,
 		MaxAttempts: j.maxAttempts, Timeout: j.timeout, Retention: j.retention, Size: j.size, Consumer: j.consumer, Priority: j.priority,
+		Life: j.life(), LimitKey: j.limitKey, Expires: j.expires, Cancelling: j.cancelling,
 	}
-	switch {
-	case j.state == StateScheduled, j.state == StateCompleted:
+	if j.unique != nil {
+		r.UniqueKey = j.unique.Key
+	}
+	switch j.state {
+	case StateScheduled, StateCompleted, StateCancelled, StateExpired:
 		r.Due = j.due
-	case j.owner != nil:
+	case StateProcessing:
 		r.Consumer = j.owner.id
+	case StatePending, StateDead, StateCorrupt:
 	}
 	return r
 }
@@ -113,6 +118,7 @@ func (m *Memory) in(s State) []*memoryJob {
 		}
 		return all
 	case StateCorrupt: // nothing ever is: jobs get in here by append only
+	case StateCancelled, StateExpired: // they are among the completed
 	}
 	return nil
 }
@@ -126,28 +132,43 @@ func (f *Filter) matches(r *Record, now time.Time) bool {
 
 // Redrive sends dead jobs back to the queue, behind all others. It does not block.
 func (m *Memory) Redrive(ctx context.Context, s Selection) (Handled, error) {
-	return m.handle(ctx, "redrive", s, func(j *memoryJob) bool {
-		if m.backlog() >= m.opts.MaxBacklog {
-			return false
+	return m.handle(ctx, "redrive", s, func(j *memoryJob) handling {
+		if j.unique != nil {
+			if _, taken := m.keys.holder(j.unique.Key, j, time.Now()); taken {
+				return passed
+			}
 		}
+		if m.backlog() >= m.opts.MaxBacklog {
+			return full
+		}
+		m.keys.giveAgain(j)
 		j.attempts, j.crashes = 0, 0
 		m.last(j)
 		m.counters.redriven++
-		return true
+		return acted
 	})
 }
 
 // Discard deletes dead jobs for good. It does not block.
 func (m *Memory) Discard(ctx context.Context, s Selection) (Handled, error) {
-	return m.handle(ctx, "discard", s, func(j *memoryJob) bool {
-		delete(m.jobs, j.id)
+	return m.handle(ctx, "discard", s, func(j *memoryJob) handling {
+		m.remove(j)
 		m.counters.discarded++
-		return true
+		return acted
 	})
 }
 
-// handle acts on dead jobs; act says whether there was room.
-func (m *Memory) handle(ctx context.Context, op string, s Selection, act func(*memoryJob) bool) (Handled, error) {
+// handling is what was done with a dead job.
+type handling byte
+
+const (
+	acted  handling = iota // what was asked
+	passed                 // nothing: it may not come back
+	full                   // nothing: there is no room
+)
+
+// handle acts on dead jobs.
+func (m *Memory) handle(ctx context.Context, op string, s Selection, act func(*memoryJob) handling) (Handled, error) {
 	if err := m.ready(ctx, op); err != nil {
 		return Handled{}, err
 	}
@@ -181,9 +202,15 @@ func (m *Memory) handle(ctx context.Context, op string, s Selection, act func(*m
 		case !s.Filter.matches(&record, now):
 			kept++
 			return true
-		case !act(j):
+		}
+		switch act(j) {
+		case passed:
+			kept++
+			return true
+		case full:
 			h.Full = true
 			return true
+		case acted:
 		}
 		h.IDs = append(h.IDs, j.id)
 		return false
@@ -195,21 +222,26 @@ func (m *Memory) handle(ctx context.Context, op string, s Selection, act func(*m
 	return h, nil
 }
 
-func (m *Memory) handleIDs(ids []string, act func(*memoryJob) bool) Handled {
+func (m *Memory) handleIDs(ids []string, act func(*memoryJob) handling) Handled {
 	var h Handled
 	gone := make(map[*memoryJob]bool)
 	for _, id := range ids {
-		j := m.jobs[id]
-		if j == nil || j.state != StateDead || gone[j] {
-			h.Missed = append(h.Missed, id)
-			continue
+		did := passed
+		if j := m.jobs[id]; j != nil && j.state == StateDead {
+			did = act(j)
+			gone[j] = did == acted
 		}
-		if !act(j) {
+		switch did {
+		case acted:
+			h.IDs = append(h.IDs, id)
+		case passed:
+			h.Missed = append(h.Missed, id)
+		case full:
 			h.Full = true
+		}
+		if h.Full {
 			break
 		}
-		gone[j] = true
-		h.IDs = append(h.IDs, id)
 	}
 	m.dead.filter(func(_ int, j *memoryJob) bool { return !gone[j] })
 	return h
@@ -244,11 +276,6 @@ func (m *Memory) pause(ctx context.Context, op string, sides Side, to Pause) err
 	}
 	m.rouse()
 	return nil
-}
-
-// Cancel is not possible.
-func (m *Memory) Cancel(context.Context, CancelRequest) (Cancelled, error) {
-	return Cancelled{}, failed(m.opts.Name, "cancel", ErrUnsupported, nil)
 }
 
 // SetLimits is not possible.

@@ -64,7 +64,7 @@ func (m *Memory) size(s State) int {
 		return m.completed.len()
 	case StateProcessing:
 		return int(m.held)
-	case StateCorrupt:
+	case StateCorrupt, StateCancelled, StateExpired:
 	}
 	return 0
 }
@@ -78,12 +78,12 @@ func (m *Memory) purge(j *memoryJob) {
 		m.scheduled.pop()
 	case StateDead:
 		m.dead.popHead()
-	case StateCompleted:
+	case StateCompleted, StateCancelled, StateExpired:
 		m.completed.pop()
 	case StateProcessing:
 		m.take(j.owner, j)
 	case StateCorrupt:
 		panic(fmt.Sprintf("durable: job %q in a Memory is corrupt", j.id))
 	}
-	delete(m.jobs, j.id)
+	m.remove(j)
 }

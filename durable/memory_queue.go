@@ -102,44 +102,61 @@ func (s *schedule) push(j *memoryJob, due time.Time) bool {
 	s.arrived++
 	j.due, j.order = due, s.arrived
 	s.heap = append(s.heap, j)
-	i := len(s.heap) - 1
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !s.less(j, s.heap[parent]) {
-			break
-		}
-		s.heap[i] = s.heap[parent]
-		i = parent
-	}
-	s.heap[i] = j
-	return i == 0
+	return s.up(j, len(s.heap)-1) == 0
 }
 
 // pop takes the first job out; there must be one.
 func (s *schedule) pop() *memoryJob {
 	first := s.heap[0]
+	s.remove(first)
+	return first
+}
+
+// remove takes a job out, wherever it is.
+func (s *schedule) remove(j *memoryJob) {
 	end := len(s.heap) - 1
-	j := s.heap[end]
+	last := s.heap[end]
 	s.heap[end] = nil
 	s.heap = s.heap[:end]
-	if end == 0 {
-		return first
+	if last != j {
+		s.down(last, s.up(last, j.index))
 	}
-	i := 0
-	for {
-		child := 2*i + 1
-		if child >= end {
+}
+
+// up puts a job at i, or higher where it belongs, and tells where.
+func (s *schedule) up(j *memoryJob, i int) int {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !s.less(j, s.heap[parent]) {
 			break
 		}
-		if child+1 < end && s.less(s.heap[child+1], s.heap[child]) {
+		s.put(s.heap[parent], i)
+		i = parent
+	}
+	s.put(j, i)
+	return i
+}
+
+// down puts a job at i, or lower where it belongs.
+func (s *schedule) down(j *memoryJob, i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(s.heap) {
+			break
+		}
+		if child+1 < len(s.heap) && s.less(s.heap[child+1], s.heap[child]) {
 			child++
 		}
 		if !s.less(s.heap[child], j) {
 			break
 		}
-		s.heap[i] = s.heap[child]
+		s.put(s.heap[child], i)
 		i = child
 	}
+	s.put(j, i)
+}
+
+func (s *schedule) put(j *memoryJob, i int) {
 	s.heap[i] = j
-	return first
+	j.index = i
 }

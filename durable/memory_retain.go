@@ -4,24 +4,37 @@ import (
 	"time"
 )
 
-// retainHeaders is how many bytes of headers the record of a completed job may keep.
+// retainHeaders is how many bytes of headers the record of an ended job may keep.
 const retainHeaders = 4 << 10
 
-// complete ends a job that is in no place any more: it is gone, or its record is kept for its retention.
-func (m *Memory) complete(j *memoryJob, consumer, token string, now time.Time) {
+// cancel ends a job that is in no place any more, as somebody has asked for.
+func (m *Memory) cancel(j *memoryJob, now time.Time) {
+	m.counters.cancelled++
+	m.end(j, StateCancelled, now)
+}
+
+// expire ends a job that is in no place any more: it is too late to run it.
+func (m *Memory) expire(j *memoryJob, now time.Time) {
+	m.counters.expired++
+	m.end(j, StateExpired, now)
+}
+
+// end ends a job that is in no place any more: it is gone, or its record is kept for its retention.
+func (m *Memory) end(j *memoryJob, as State, now time.Time) {
+	j.cancelling = false
 	if j.retention <= 0 {
-		delete(m.jobs, j.id)
+		m.remove(j)
 		return
 	}
-	j.state, j.since, j.payload = StateCompleted, now, nil
-	j.consumer, j.completedBy = consumer, token
+	m.keys.free(j, now)
+	j.state, j.since, j.payload = as, now, nil
 	if len(j.headers) > retainHeaders {
 		j.headers = nil
 	}
 	m.completed.push(j, now.Add(j.retention))
 	m.forget(now)
 	for int64(m.completed.len()) > m.opts.MaxCompleted {
-		delete(m.jobs, m.completed.pop().id)
+		m.remove(m.completed.pop())
 		m.counters.completedTrimmed++
 	}
 }
@@ -29,6 +42,6 @@ func (m *Memory) complete(j *memoryJob, consumer, token string, now time.Time) {
 // forget drops the records that are over their time.
 func (m *Memory) forget(now time.Time) {
 	for m.completed.due(now) {
-		delete(m.jobs, m.completed.pop().id)
+		m.remove(m.completed.pop())
 	}
 }

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -21,6 +22,9 @@ func (c *memoryConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcom
 		default:
 			return Settled{}, m.misuse("settle", fmt.Sprintf("outcome %d has the unknown verdict %q", i, outcomes[i].Verdict))
 		}
+	}
+	if err := checkOutcomes(m.opts.Name, outcomes, m.capabilities()); err != nil {
+		return Settled{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,10 +69,23 @@ func (m *Memory) settle(o *Outcome, now time.Time) Code {
 	}
 	consumer, token := j.owner.id, j.token
 	m.take(j.owner, j)
+	if j.cancelling && o.Verdict != Done && o.Verdict != Dead {
+		if o.Verdict == Retry {
+			j.attempts++
+			j.reason = o.Reason
+		}
+		m.cancel(j, now)
+		return CodeCancelled
+	}
 	switch o.Verdict {
 	case Done:
 		m.counters.completed++
-		m.complete(j, consumer, token, now)
+		j.consumer, j.completedBy, j.result = consumer, token, bytes.Clone(o.Result)
+		if o.Retention > 0 {
+			j.retention = o.Retention.Truncate(millisecond)
+		}
+		m.keys.complete(j, now)
+		m.end(j, StateCompleted, now)
 	case Retry:
 		j.attempts++
 		if j.attempts >= o.MaxAttempts {

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -29,14 +30,10 @@ func (u *Unique) valid() error {
 	case u.Window < 0 || u.After < 0:
 		return fmt.Errorf("fields Unique.Window and After must not be negative, are %v and %v", u.Window, u.After)
 	}
-states:
 	for _, s := range u.States {
-		for _, known := range uniqueStates {
-			if s == known {
-				continue states
-			}
+		if !slices.Contains(uniqueStates[:], s) {
+			return fmt.Errorf("field Unique.States: a job that is %q keeps no key", string(s))
 		}
-		return fmt.Errorf("field Unique.States: a job that is %q keeps no key", string(s))
 	}
 	return nil
 }
@@ -46,10 +43,5 @@ func (u *Unique) blocks(in State) bool {
 	if len(u.States) == 0 {
 		return in == StatePending || in == StateScheduled || in == StateProcessing
 	}
-	for _, s := range u.States {
-		if s == in {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(u.States, in)
 }

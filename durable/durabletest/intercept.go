@@ -9,7 +9,7 @@ import (
 	"github.com/seed-9dec4fca/weir/durable"
 )
 
-// Op is an operation of an engine, a producer or a consumer.
+// Op is an operation of an engine, a producer, a consumer or a follower.
 type Op uint8
 
 // Operations. Info and Engine.Close are not among them: they ask nothing of the store. Inspect counts
@@ -36,6 +36,13 @@ const (
 	OpPurge
 	OpCancel
 	OpSetLimits
+	OpTell
+	OpCancels
+	OpOpenFollower
+	OpAdopt
+	OpFollow
+	OpFollowAwait // Follower.Await
+	OpCloseFollower
 
 	ops // one more than the last
 )
@@ -45,6 +52,7 @@ func (op Op) String() string {
 		"none", "check", "open producer", "open consumer", "sweep", "stats", "append",
 		"close producer", "claim", "await", "settle", "renew", "leave",
 		"lookup", "jobs", "redrive", "discard", "pause", "resume", "purge", "cancel", "set limits",
+		"tell", "cancels", "open follower", "adopt", "follow", "await of a follower", "close follower",
 	}
 	if op >= ops {
 		return "unknown"
@@ -155,6 +163,9 @@ func (c *consumer) Await(ctx context.Context) error {
 
 func (c *consumer) Settle(ctx context.Context, n uint64, outcomes []durable.Outcome) (durable.Settled, error) {
 	outcomes = slices.Clone(outcomes)
+	for i := range outcomes {
+		outcomes[i].Result = bytes.Clone(outcomes[i].Result)
+	}
 	return through(ctx, c.hook, OpSettle, c.ID(), func(ctx context.Context) (durable.Settled, error) {
 		return c.inner.Settle(ctx, n, outcomes)
 	})
@@ -178,6 +189,11 @@ func cloneJobs(jobs []*durable.Job) []*durable.Job {
 		clone := *j
 		clone.Payload = bytes.Clone(j.Payload)
 		clone.Headers = bytes.Clone(j.Headers)
+		if j.Unique != nil {
+			unique := *j.Unique
+			unique.States = slices.Clone(unique.States)
+			clone.Unique = &unique
+		}
 		clones[i] = &clone
 	}
 	return clones
