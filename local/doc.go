@@ -14,6 +14,7 @@
 //	Ticket    the producer's view of one job
 //	Promise   the owner's end of a ticket
 //	Registry  finds the promises of durable jobs by ID, without keeping them alive
+//	twin      a ticket that shares what becomes of another one, being of the same job
 //	Pool      workers behind a front: its jobs are tasks, and end here
 //	Group     tasks of a pool that are waited for together
 //	Kind      tasks of a pool that are values for one handler

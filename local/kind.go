@@ -54,6 +54,8 @@ type Delivery[T any] struct {
 	// downstream store that can refuse smaller numbers than it has seen. In a pool it grows as
 	// long as that lives.
 	Fence int64
+	// Reporter takes what SetResult and Progress say. Nil: it goes nowhere, as in a handler's own tests.
+	Reporter Reporter
 }
 
 // kindWork is a value for the handler. The task lets go of it at its end.
@@ -110,6 +112,7 @@ func (w *kindWork[T]) do(ctx context.Context, ticket *Ticket, number uint64) err
 	return h(ctx, &Delivery[T]{
 		ID: ticket.ID(), Kind: w.kind.name, Value: w.value,
 		Attempt: 1, MaxAttempts: 1, Deliveries: 1, Fence: int64(number),
+		Reporter: taskReporter{ticket},
 	})
 }
 

@@ -34,3 +34,22 @@ func (q *queue[T]) drop() {
 	q.head = (q.head + 1) & (len(q.ring) - 1)
 	q.n--
 }
+
+// remove takes out those that match, in their order, and appends them to out.
+func (q *queue[T]) remove(out []Slot[T], match func(T) bool) []Slot[T] {
+	kept := 0
+	at := func(i int) *Slot[T] { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
+	for i := range q.n {
+		if s := at(i); match(s.Job) {
+			out = append(out, *s)
+		} else {
+			*at(kept) = *s
+			kept++
+		}
+	}
+	for i := kept; i < q.n; i++ {
+		*at(i) = Slot[T]{}
+	}
+	q.n = kept
+	return out
+}

@@ -25,6 +25,7 @@ type Registry struct {
 	// are too many, or no place is left, all of them become old.
 	young map[string]*Promise
 	old   map[string]weak.Pointer[Promise]
+	ended map[string]*Promise // what was forgotten since Keep; nil: it is not kept
 	// swept is a pointer to nothing that is held. It is nil again after the next garbage
 	// collection: before that, another sweep would find nothing more that has died.
 	swept weak.Pointer[sentinel]
@@ -53,12 +54,51 @@ func (r *Registry) Watch(p *Promise) {
 	if p.ticket.State().Ended() {
 		return
 	}
-	id := p.ticket.id
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if older := r.remove(id); older != nil && older != p {
+	if older := r.remove(p.ticket.id); older != nil && older != p {
 		older.End(Detached, errSuperseded)
 	}
+	r.watch(p.ticket.id, p)
+}
+
+// Join has p share what becomes of the job with that ID, which may not be its own. If a ticket is watched under it, p is where
+// that one is from now on, until and at its end; one that has ended since Keep counts too. Else p is watched
+// under it. If as many share one as may be watched, p ends as Detached.
+func (r *Registry) Join(id string, p *Promise) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := r.find(id)
+	if first == nil {
+		first = r.ended[id]
+	}
+	if first == nil || first.ticket.State() == Detached {
+		r.remove(id)
+		r.watch(id, p)
+		return
+	}
+	if !p.join(first, r.max) {
+		p.End(Detached, r.full)
+	}
+}
+
+// Keep has what is forgotten from now on be found by Join nevertheless, as far as it may be watched at all; again, it begins anew. For
+// the time between a question to the store and what is made of its answer.
+func (r *Registry) Keep() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = make(map[string]*Promise)
+}
+
+// LetGo ends Keep.
+func (r *Registry) LetGo() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = nil
+}
+
+// watch makes p findable by an ID that nobody is found by. mu is held.
+func (r *Registry) watch(id string, p *Promise) {
 	if len(r.young)+len(r.old) >= r.max {
 		r.age()
 		if !r.sweep() {
@@ -111,11 +151,8 @@ func (r *Registry) sweep() bool {
 	return len(r.old) < r.max
 }
 
-// Find returns the promise that is watched under that ID, nil if none is or nobody holds
-// it any more.
-func (r *Registry) Find(id string) *Promise {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// find is Find while mu is held.
+func (r *Registry) find(id string) *Promise {
 	if p, found := r.young[id]; found {
 		return p
 	}
@@ -130,10 +167,21 @@ func (r *Registry) Find(id string) *Promise {
 	return p
 }
 
+// Find returns the promise that is watched under that ID, nil if none is or nobody holds
+// it any more.
+func (r *Registry) Find(id string) *Promise {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.find(id)
+}
+
 // Forget stops watching p, if it is p that is watched under that ID.
 func (r *Registry) Forget(id string, p *Promise) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.ended != nil && len(r.ended) < r.max {
+		r.ended[id] = p
+	}
 	if q, found := r.young[id]; found {
 		if q == p {
 			delete(r.young, id)

@@ -65,6 +65,29 @@ func (f *Front[T]) TryTake(buf []Slot[T], limit int, maxBytes int64) []Slot[T] {
 // held: Release them like any other.
 func (f *Front[T]) Drain() []Slot[T] { return f.TryTake(nil, math.MaxInt, math.MaxInt64) }
 
+// Remove takes out those that match of the jobs that have not been taken, gives their slots back, and returns them in
+// the order of admission. match is called for each, under the front's lock: it must be quick and must not call the front. It
+// does not block.
+func (f *Front[T]) Remove(match func(job T) bool) []T {
+	now := f.now()
+	f.mu.Lock()
+	removed := f.queue.remove(nil, match)
+	if len(removed) == 0 {
+		f.mu.Unlock()
+		return nil
+	}
+	jobs, bytes := make([]T, len(removed)), int64(0)
+	for i := range removed {
+		jobs[i] = removed[i].Job
+		bytes += removed[i].size
+	}
+	f.queuedBytes -= bytes
+	f.depart(removed)
+	f.free(now, len(removed), bytes)
+	f.unlock(false)
+	return jobs
+}
+
 // gather takes up to limit jobs; the last so many of buf, 0 or 1, are the first of them. mu is held.
 func (f *Front[T]) gather(buf []Slot[T], taken, limit int, maxBytes int64) []Slot[T] {
 	if taken > 0 {

@@ -24,9 +24,10 @@ type Ticket struct {
 	id     string
 	number int64 // of a pool's task, whose id is empty
 
-	mu                       sync.Mutex    // guards the channels, and makes bad ends one by one
+	mu                       sync.Mutex    // guards the channels and more, and makes bad ends one by one
 	enqueued, started, ended chan struct{} // made when asked for
 	err                      *EndError     // written before the status of the bad end
+	more                     *more         // nil: nothing of it
 }
 
 // Flags of status.
@@ -35,7 +36,7 @@ const (
 	wasEnqueued = 1 << 8
 	wasStarted  = 1 << 9
 	inMemory    = 1 << 10 // a pool's: it never becomes durable
-	isWatched   = 1 << 11 // a channel was asked for
+	isWatched   = 1 << 11 // a channel was asked for, or another ticket shares what becomes of this one
 	unanswered  = 1 << 12 // it is enqueued when it is known how many replicas have it, and not before
 	replicas    = 16      // the bits from here on: how many have it
 )
@@ -257,6 +258,9 @@ func (t *Ticket) announce(ended bool, reached uint32) {
 	}
 	if ended {
 		closeOpen(t.ended)
+	}
+	if t.more != nil {
+		t.more.announce(t, ended)
 	}
 }
 
