@@ -49,8 +49,9 @@ func (c *streamConsumer) Claim(ctx context.Context, r ClaimRequest) (Claimed, er
 	if r.Named != nil {
 		named = len(r.Named)
 	}
-	args := make([]any, 0, 8+2*len(r.Named))
-	args = append(args, c.id, n, min(r.Slots, claimStep), r.MaxBytes, max(0, r.Held), s.opts.MaxCrashes, s.opts.MaxCorrupt, named)
+	args := make([]any, 0, 9+2*len(r.Named))
+	args = append(args, c.id, n, min(r.Slots, claimStep), r.MaxBytes, max(0, r.Held), s.opts.MaxCrashes,
+		s.opts.MaxCorrupt, s.opts.MaxCompleted, named)
 	for _, ref := range r.Named {
 		args = append(args, ref.ID, ref.Token)
 	}

@@ -19,7 +19,7 @@ func (s *Stream) Lookup(ctx context.Context, r LookupRequest) (Record, error) {
 	if len(answer) == 0 {
 		return Record{}, fmt.Errorf("%w: %q of stream %s", ErrNoJob, r.ID, s.name)
 	}
-	record := answer.record()
+	record := answer.streamRecord()
 	record.Headers = answer.bytes()
 	record.Payload = answer.bytes()
 	return record, nil
@@ -44,8 +44,8 @@ func (s *Stream) Jobs(ctx context.Context, r JobsRequest) (JobPage, error) {
 		return JobPage{}, err
 	}
 	page := JobPage{Cursor: answer.text()}
-	for len(answer) >= recordWords {
-		page.Jobs = append(page.Jobs, answer.record())
+	for len(answer) >= streamRecordWords {
+		page.Jobs = append(page.Jobs, answer.streamRecord())
 	}
 	return page, nil
 }

@@ -54,6 +54,11 @@ func stopStreamScripts(t *testing.T, died bool) {
 			}
 			b.append(ids...)
 			ids = slices.Concat(ids, []string{b.add("payload", "foreign"), b.add("payload", "foreign")})
+			old := []string{
+				b.add("payload", "foreign", "expires_at_ms", "1"), "old", "kept",
+			}
+			b.add("payload", "x", "id", "old", "expires_at_ms", "1")
+			b.add("payload", "x", "id", "kept", "expires_at_ms", "1", "retention_ms", "600000")
 			p, w, lost, leaver, heir := b.producer(), b.worker(), b.worker(), b.worker(), b.worker()
 			claims := w.take(6)
 			lost.take(4)
@@ -120,13 +125,18 @@ func stopStreamScripts(t *testing.T, died bool) {
 					t.Errorf("%s was completed %d times", id, runs[id])
 				}
 			}
+			for _, id := range old {
+				if runs[id] > 0 {
+					t.Error(id, "has run, and had expired")
+				}
+			}
 			b.sweep() // what everybody is done with, and is there all the same
 			if n := b.stats().Dead; !died || n == 1 {
 				b.places("0 0 0 1 0")
-				b.clean(claims[3].ID)
+				b.clean(claims[3].ID, "kept")
 			} else {
 				b.places("0 0 0 0 0")
-				b.clean()
+				b.clean("kept")
 			}
 			if owners := b.owners("weir"); len(owners) > 2 {
 				t.Error("consumers left:", owners)

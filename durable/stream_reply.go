@@ -21,6 +21,9 @@ func (r *reply) streamClaimed(code, token string) (Claimed, error) {
 	c.Dropped = int(r.int())
 	c.Corrupt = int(r.int())
 	c.Gap = r.int() == 1
+	for range r.int() {
+		c.Expired = append(c.Expired, r.text())
+	}
 	n := len(*r) / streamClaimWords
 	if len(*r)%streamClaimWords != 0 || (n > 0) != (c.Status == ClaimJobs) {
 		return Claimed{}, fmt.Errorf("%w: answer %q with %d words", ErrInDoubt, code, len(*r))
@@ -44,4 +47,15 @@ func (r *reply) streamClaimed(code, token string) (Claimed, error) {
 		c.Jobs = append(c.Jobs, &claims[i])
 	}
 	return c, nil
+}
+
+// streamRecordWords is how many words of an answer describe one record.
+const streamRecordWords = recordWords + 2
+
+// streamRecord takes one record.
+func (r *reply) streamRecord() Record {
+	record := r.record()
+	record.Life = r.text()
+	record.Expires = r.time()
+	return record
 }

@@ -3,7 +3,7 @@
 ARGV  id, n          see list_sender
       max_backlog    bound of what waits: unread, returned and scheduled together
       count          then for each job: id kind payload headers delay (ms) max_attempts timeout (ms)
-                     retention (ms)
+                     retention (ms) expiry (ms)
 Returns OK taken refused gap backlog paused
         refused is a list of <position>D (duplicate), K (its key is not a job), I (bad ID), each
         ended by a comma; positions count from 0. paused is 1 while an operator has stopped the
@@ -18,7 +18,7 @@ could be over, and its record gone, when the request comes again.
 --#include stream_base
 --#include list_sender
 local max_backlog, jobs = tonumber(arg()), tonumber(arg())
-local words = 8 -- of one job
+local words = 9 -- of one job
 local stopped = paused('intake') and 1 or 0
 
 local kind, last, answer_taken, answer_refused = unpack(redis.call('HMGET', sender,
@@ -101,12 +101,17 @@ local function fields(i)
   return unpack(ARGV, at + 1, at + words)
 end
 
+local function moment(after)
+  return after ~= '0' and string.format('%d', now + after) or '0'
+end
+
 local entries = {}
 for _, i in ipairs(accepted) do
-  local job_id, job_kind, payload, headers, delay, attempts, timeout, retention = fields(i)
+  local job_id, job_kind, payload, headers, delay, attempts, timeout, retention, expiry = fields(i)
   if delay == '0' then
     local place = id .. ':' .. n .. ':' .. i
-    entries[i] = add_entry(stream, job_id, job_kind, payload, place, headers, attempts, timeout, retention)
+    entries[i] = add_entry(stream, job_id, job_kind, payload, place, headers, attempts, timeout, retention,
+      moment(expiry))
   else
     redis.call('ZADD', scheduled, now + delay, job_id)
   end
@@ -115,13 +120,14 @@ for _, i in ipairs(accepted) do
   if stale[i] then redis.call('DEL', stale[i]) end
 end
 for _, i in ipairs(accepted) do
-  local job_id, job_kind, payload, headers, _, attempts, timeout, retention = fields(i)
+  local job_id, job_kind, payload, headers, _, attempts, timeout, retention, expiry = fields(i)
   local place = id .. ':' .. n .. ':' .. i
   if entries[i] then
     redis.call('HSET', job_prefix .. job_id, 'append', place, 'entry', entries[i])
   else
     redis.call('HSET', job_prefix .. job_id, 'append', place, 'delayed', 1, 'kind', job_kind, 'payload', payload,
-      'headers', headers, 'max_attempts', attempts, 'timeout_ms', timeout, 'retention_ms', retention)
+      'headers', headers, 'max_attempts', attempts, 'timeout_ms', timeout, 'retention_ms', retention,
+      'expires_at_ms', moment(expiry))
   end
 end
 

@@ -42,7 +42,7 @@ do
 end
 
 -- add_entry adds an entry of ours. What most jobs leave empty is not there then; more fields and values may follow.
-local function add_entry(key, job_id, kind, payload, place, headers, attempts, timeout, retention, ...)
+local function add_entry(key, job_id, kind, payload, place, headers, attempts, timeout, retention, expires, ...)
   local words = {'XADD', key, '*', 'id', job_id, 'kind', kind or '', 'payload', payload or '', 'append', place or ''}
   local function add(name, value)
     if value and value ~= '' and value ~= '0' then
@@ -54,6 +54,7 @@ local function add_entry(key, job_id, kind, payload, place, headers, attempts, t
   add('max_attempts', attempts)
   add('timeout_ms', timeout)
   add('retention_ms', retention)
+  add('expires_at_ms', expires)
   for _, word in ipairs({...}) do words[#words + 1] = word end
   return redis.call(unpack(words))
 end
@@ -71,6 +72,10 @@ for _, name in ipairs({'status', 'claim_token', 'claimed_at_ms', 'attempts', 'cr
   F[name] = name .. own
   own_fields[#own_fields + 1] = F[name]
 end
+
+-- kept are the states of a record that is kept for its retention, ended those of a job that our group is done with.
+local kept = {completed = true, cancelled = true, expired = true}
+local ended = {completed = true, cancelled = true, expired = true, dead = true, corrupt = true}
 
 -- padded makes an entry's ID one that sorts as a string in the order of the stream.
 local function padded(entry)

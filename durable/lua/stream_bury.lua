@@ -13,7 +13,7 @@ local function bury(job_id, entry, reason, ...)
   local b = entry_of(entry)
   if not b then return false end
   local letter = add_entry(dead, job_id, b.kind, b.payload, b.append, b.headers, b.max_attempts, b.timeout_ms, b.retention_ms,
-    'entry', entry, 'reason', reason)
+    b.expires_at_ms, 'entry', entry, 'reason', reason)
   redis.call('HSET', job_prefix .. job_id, F.status, 'dead', F.claim_token, '', F.reason, reason, F.buried, letter, ...)
   count('dead', 1)
   return true

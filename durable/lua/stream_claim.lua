@@ -5,10 +5,10 @@ ARGV  id, n         see list_sender
       slots         how many to take
       max_bytes     of payloads together; the first is given whatever its size
       held          how many claims the consumer holds, settles in flight included
-      max_crashes, max_corrupt
+      max_crashes, max_corrupt, max_completed
       named         how many claims follow, each id token: all that the consumer holds; -1: none
                     were named
-Returns status seen woken next_due dropped corrupt gap, then for each job
+Returns status seen woken next_due dropped corrupt gap expired, then so many IDs, then for each job
         id kind payload headers attempts crashes deliveries fence max_attempts timeout
         status: J jobs, E nothing there, M stopped early, P paused, R reconcile (name what you
         hold, under the next number); next_due in ms, -1 for none. seen and woken are where a wait has
@@ -25,8 +25,9 @@ that is pending without a stamp, and the count of held claims finds it.
 --#include stream_entry
 --#include stream_bury
 --#include stream_give_back
+--#include stream_retain
 local slots, max_bytes, held = tonumber(arg()), tonumber(arg()), tonumber(arg())
-local max_crashes, max_corrupt, named = tonumber(arg()), tonumber(arg()), tonumber(arg())
+local max_crashes, max_corrupt, max_completed, named = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local surplus = 64 -- entries looked at besides those that are taken
 local promotions = 256 -- due jobs that one claim adds to the stream
 local step = 128 -- entries read at once
@@ -42,8 +43,9 @@ last = whole(last) or 0
 if number < last then return {'OLD'} end
 
 local token = id .. ':' .. n
-local reply = {'', '', '', 0, 0, 0, 0} -- the head, and then the jobs
-local dropped, spoilt = 0, 0
+local given = {} -- words of the jobs
+local expired = {}
+local dropped, spoilt, retained = 0, 0, 0
 local seen, woken_at = '', ''
 
 local function answer(status)
@@ -55,8 +57,10 @@ local function answer(status)
       if next_due < 0 or due < next_due then next_due = due end
     end
   end
-  reply[1], reply[2], reply[3], reply[4] = status, seen, woken_at, next_due
-  reply[5], reply[6], reply[7] = dropped, spoilt, gap('claim', last, number)
+  local reply = {status, seen, woken_at, next_due, dropped, spoilt, gap('claim', last, number), #expired}
+  for _, list in ipairs({expired, given}) do
+    for _, word in ipairs(list) do reply[#reply + 1] = word end
+  end
   return reply
 end
 
@@ -67,16 +71,18 @@ local function read(job_id)
 end
 
 local function give(job_id, b, attempts, crashes, deliveries, fence)
-  local at = #reply
-  reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = job_id, b.kind or '', b.payload or '', b.headers or ''
-  reply[at + 5], reply[at + 6], reply[at + 7] = attempts, crashes, deliveries
-  reply[at + 8], reply[at + 9], reply[at + 10] = fence, whole(b.max_attempts) or 0, whole(b.timeout_ms) or 0
+  local at = #given
+  given[at + 1], given[at + 2], given[at + 3], given[at + 4] = job_id, b.kind or '', b.payload or '', b.headers or ''
+  given[at + 5], given[at + 6], given[at + 7] = attempts, crashes, deliveries
+  given[at + 8], given[at + 9], given[at + 10] = fence, whole(b.max_attempts) or 0, whole(b.timeout_ms) or 0
 end
 
 -- The same number again: the consumer's own pending list is read again, and what is still claimed under
 -- the number is given, by the records and not from memory, for what was settled since must not be
 -- started again.
 if number == last then
+  local of, ids = string.match(redis.call('HGET', sender, 'claim_expired') or '', '^(%d+) (.*)$')
+  if of == n then expired = cmsgpack.unpack(ids) end
   if last_status ~= 'J' then return answer(last_status or 'M') end
   local from = '0'
   for _ = 1, most_held, step do
@@ -93,13 +99,14 @@ if number == last then
     end
     if #entries < step then break end
   end
-  return answer(#reply > 7 and 'J' or 'M')
+  return answer(#given > 0 and 'J' or 'M')
 end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 
 local function remember(status)
   redis.call('HSET', sender, 'claim', n, 'claim_status', status)
+  if #expired > 0 then redis.call('HSET', sender, 'claim_expired', n .. ' ' .. cmsgpack.pack(expired)) end
   return answer(status)
 end
 
@@ -131,15 +138,15 @@ end
 local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, promotions)
 for _, job_id in ipairs(due) do
   local job = job_prefix .. job_id
-  local f = redis.pcall('HMGET', job, 'delayed', 'append', 'kind', 'payload', 'headers', 'max_attempts', 'timeout_ms', 'retention_ms')
+  local f = redis.pcall('HMGET', job, 'delayed', 'append', 'kind', 'payload', 'headers', 'max_attempts', 'timeout_ms', 'retention_ms', 'expires_at_ms')
   if f.err then
     quarantine(job_id, '', {}, 'its key is not a hash', max_corrupt)
     spoilt = spoilt + 1
   elseif not f[1] then
     dropped = dropped + 1
   else
-    local entry = add_entry(stream, job_id, f[3], f[4], f[2], f[5], f[6], f[7], f[8])
-    redis.call('HDEL', job, 'delayed', 'kind', 'payload', 'headers', 'max_attempts', 'timeout_ms', 'retention_ms')
+    local entry = add_entry(stream, job_id, f[3], f[4], f[2], f[5], f[6], f[7], f[8], f[9])
+    redis.call('HDEL', job, 'delayed', 'kind', 'payload', 'headers', 'max_attempts', 'timeout_ms', 'retention_ms', 'expires_at_ms')
     redis.call('HSET', job, 'entry', entry)
   end
 end
@@ -162,17 +169,17 @@ local looks = slots + surplus
 local full = false
 local met, over, apart = {}, {}, {} -- jobs of this claim; entries to finish, and to park
 local fence = whole(redis.call('HGET', counters, 'fence')) or 0
-local known = {pending = true, [''] = true, processing = true, scheduled = true, completed = true, dead = true, corrupt = true}
-local ended = {completed = true, dead = true, corrupt = true}
+local known = {pending = true, [''] = true, processing = true, scheduled = true}
 
 -- unfit tells why an entry cannot be run, or nil.
 local function unfit(job_id, b, f)
   if #job_id > max_id then return 'its ID is longer than ' .. max_id .. ' bytes' end
   if not b.append and b.payload == nil and b.kind == nil then return 'it has neither a payload nor a kind' end
   if f.err then return 'its key is not a hash' end
-  if not known[f[5] or ''] then return 'its status is unknown' end
-  if not (whole(f[7]) and whole(f[8]) and whole(f[9]) and whole(b.max_attempts) and whole(b.timeout_ms) and whole(b.retention_ms)) then
-    return 'attempts, crashes, deliveries, max_attempts, timeout_ms and retention_ms are not all numbers'
+  if not known[f[5] or ''] and not ended[f[5]] then return 'its status is unknown' end
+  if not (whole(f[7]) and whole(f[8]) and whole(f[9]) and whole(b.max_attempts) and whole(b.timeout_ms) and whole(b.retention_ms) and
+    whole(b.expires_at_ms)) then
+    return 'attempts, crashes, deliveries, max_attempts, timeout_ms, retention_ms and expires_at_ms are not all numbers'
   end
 end
 
@@ -229,6 +236,15 @@ local function consider(entry, v)
   if holder ~= '' and redis.call('ZSCORE', consumers, holder) then -- the group was made anew while it ran
     claim_for(holder, {entry})
     dropped = dropped + 1
+    return nil
+  end
+  local expires = whole(b.expires_at_ms)
+  if expires > 0 and expires <= now then
+    local retention = whole(b.retention_ms)
+    ends(job_id, entry, 'expired', retention, 'entry', f[2] or entry)
+    if retention > 0 then retained = retained + 1 end
+    met[job_id] = entry
+    expired[#expired + 1] = job_id
     return nil
   end
   local crashes = whole(f[8])
@@ -353,10 +369,13 @@ do
 end
 if #apart > 0 then claim_for(parked, apart) end
 if #over > 0 then finish(over) end
+end_noted()
 wake_up()
+if retained > 0 then trim_completed(max_completed) end
 
 count('claimed', taken)
 count('dropped', dropped)
+count('expired', #expired)
 count('deferred', deferred)
 if taken > 0 then return remember('J') end
 if looks <= 0 or #due == promotions then return remember('M') end

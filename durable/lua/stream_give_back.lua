@@ -48,9 +48,8 @@ local function give_back(consumer, entry, charge, max_crashes, max_corrupt, give
   end
   local status, token, crashes = f[1] or '', f[2] or '', whole(f[3]) or 0
   local at = f[4] or f[5]
-  local ended = status == 'dead' or status == 'completed' or status == 'corrupt'
   local unknown = not at and not f[6] and status == ''
-  if ended or (at and at ~= entry) or (unknown and b.append) or (b.for_group and b.for_group ~= group) then
+  if ended[status] or (at and at ~= entry) or (unknown and b.append) or (b.for_group and b.for_group ~= group) then
     finish({entry})
     count('dropped', 1)
     return 'dropped'

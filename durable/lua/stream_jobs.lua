@@ -1,7 +1,7 @@
 --[[ stream_jobs: one page of the jobs in one state, those first that come, are due, died or are forgotten
 first. Writes nothing.
 
-ARGV  state      pending, scheduled, processing, dead, corrupt or completed
+ARGV  state      pending, scheduled, processing, dead, corrupt or completed (cancelled and expired ones too)
       cursor     where the page before ended; '' at first
       limit      jobs of a page
       looks      entries looked at for it
@@ -24,7 +24,7 @@ local shown, reply = 0, {'OK', ''}
 
 -- show adds a record to the page if it is what was asked for.
 local function show(r, consumer)
-  if r and r[2] == state and (not consumer or r[13] == consumer) and matches(r) then
+  if r and (r[2] == state or (state == 'completed' and kept[r[2]])) and (not consumer or r[13] == consumer) and matches(r) then
     for i = 1, words do reply[#reply + 1] = r[i] end
     shown = shown + 1
   end
@@ -142,7 +142,7 @@ local ended, all = walk(cursor == '' and '0-0' or cursor, by_id(letters), functi
   local f = redis.pcall('HMGET', job_prefix .. job_id, F.status, F.buried)
   if not f.err and f[1] == state and f[2] == letter then return (record(job_id)) end
   if state == 'corrupt' then -- its ID may not have been fit for a record
-    return {job_id, 'corrupt', b.kind or '', 0, 0, 0, 0, 0, 0, #(b.payload or ''), since_of(letter), 0, '', b.reason or ''}
+    return {job_id, 'corrupt', b.kind or '', 0, 0, 0, 0, 0, 0, #(b.payload or ''), since_of(letter), 0, '', b.reason or '', '', 0}
   end
 end)
 if not all then reply[2] = ended end

@@ -130,7 +130,8 @@ local function purge_completed(i)
   if n <= 0 then return end
   local ids = redis.call('ZRANGE', completed, 0, n - 1)
   for _, job_id in ipairs(ids) do
-    if redis.pcall('HGET', job_prefix .. job_id, F.status) == 'completed' then
+    local status = redis.pcall('HGET', job_prefix .. job_id, F.status)
+    if type(status) == 'string' and kept[status] then
       forget({job_id})
       deleted[i] = deleted[i] + 1
     end

@@ -3,15 +3,15 @@ nothing. Needs stream_entry.
 
 Gives record(id), which returns nil where there is no such job, else a table of
         id state kind attempts crashes deliveries max_attempts timeout retention size
-        since due consumer reason, and as its second and third result headers and payload
+        since due consumer reason life expires (ms; 0: never), and as its second and third result headers and payload
         state: the status, where it is one of ours; corrupt for all that nobody can run; since: when
-        it was claimed, died, was quarantined or completed (ms; 0: not known); due: when it may run
-        (scheduled) or is forgotten (completed); consumer: who holds it, or completed it.
+        it was claimed, died, was quarantined or ended (ms; 0: not known); due: when it may run
+        (scheduled) or is forgotten (ended); consumer: who holds it, or completed it; life: its place in an append, or its entry.
 ]]
-local words = 14 -- of a record
+local words = 16 -- of a record
 local known_fields = {'append', 'entry', 'delayed', F.redriven, F.status, F.claim_token, F.claimed_at_ms, F.attempts,
   F.crashes, F.deliveries, F.reason, F.buried, F.completed_at_ms, F.completed_by, 'payload_bytes', 'kind', 'payload',
-  'headers', 'max_attempts', 'timeout_ms', 'retention_ms', F.retention_ms}
+  'headers', 'max_attempts', 'timeout_ms', 'retention_ms', F.retention_ms, 'expires_at_ms'}
 
 local function score(set, name)
   return math.floor(tonumber(redis.call('ZSCORE', set, name) or 0))
@@ -33,7 +33,7 @@ local function letter_of(letters, letter)
 end
 
 local function spoilt_record(job_id, reason)
-  return {job_id, 'corrupt', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, '', reason}, '', ''
+  return {job_id, 'corrupt', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, '', reason, '', 0}, '', ''
 end
 
 -- is_done tells whether our group has finished an entry that others still want.
@@ -49,13 +49,13 @@ local function record(job_id)
   local since, due, consumer, size = 0, 0, '', nil
   if f[3] then
     status, due = 'scheduled', score(scheduled, job_id)
-    b = {kind = f[16], payload = f[17], headers = f[18], max_attempts = f[19], timeout_ms = f[20], retention_ms = f[21]}
+    b = {kind = f[16], payload = f[17], headers = f[18], max_attempts = f[19], timeout_ms = f[20], retention_ms = f[21], expires_at_ms = f[23]}
   elseif status == 'dead' then
     b, since = letter_of(dead, f[12]), since_of(f[12])
   elseif status == 'corrupt' then
     b, since = letter_of(corrupt, f[12]), since_of(f[12])
-  elseif status == 'completed' then
-    b = {kind = f[16], headers = f[18], max_attempts = f[19], timeout_ms = f[20], retention_ms = f[22]}
+  elseif kept[status] then
+    b = {kind = f[16], headers = f[18], max_attempts = f[19], timeout_ms = f[20], retention_ms = f[22], expires_at_ms = f[23]}
     since, due, consumer, size = whole(f[13]) or 0, score(completed, job_id), holder_of(f[14]), whole(f[15]) or 0
   else
     -- A foreign entry that nobody has claimed yet has no record, and its own ID.
@@ -74,6 +74,7 @@ local function record(job_id)
     end
   end
   return {job_id, status, b.kind or '', whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0, whole(b.max_attempts) or 0,
-    whole(b.timeout_ms) or 0, whole(b.retention_ms) or 0, size or #(b.payload or ''), since, due, consumer, f[11] or ''},
+    whole(b.timeout_ms) or 0, whole(b.retention_ms) or 0, size or #(b.payload or ''), since, due, consumer, f[11] or '',
+    f[1] and f[1] ~= '' and f[1] or f[2] or at or '', whole(b.expires_at_ms) or 0},
     b.headers or '', b.payload or ''
 end

@@ -1,23 +1,47 @@
---[[ stream_retain: records of completed jobs, kept for as long as each job asks. Not a script of its own.
-Needs stream_entry.
+--[[ stream_retain: how a job ends for our group, but for dead and corrupt ones. Not a script of its own. Needs
+stream_entry.
 
-Gives retain and trim_completed. A record is the job's hash with status completed: what it
-was and how it ran, its size in place of its payload, and its headers only if they are short. Where
-there is one group it has a TTL. The index completed (ID → when it is forgotten) bounds the number of
+Gives ends, end_noted and trim_completed. A record that is kept, for as long as the job asks, is its hash with status
+completed, cancelled or expired: what it was and how it ran, its size in place of its payload, and its headers only if they
+are short. Where there is one group it has a TTL. The index completed (ID → when it is forgotten) bounds the number of
 records, and finds those that have no TTL.
 ]]
 local retain_step = 1000 -- records that one script trims
 local retain_headers = 4096 -- bytes of headers that are kept
 
-local function retain(job_id, entry, token, retention)
+-- retain keeps the record, with more fields and their values if given.
+local function retain(job_id, entry, status, retention, ...)
   local job = job_prefix .. job_id
   local b = entry_of(entry) or {}
   local headers = b.headers or ''
   redis.call('ZADD', completed, now + retention, job_id)
-  redis.call('HSET', job, F.status, 'completed', F.claim_token, '', F.completed_by, token, F.completed_at_ms, now,
-    'kind', b.kind or '', 'payload_bytes', #(b.payload or ''), 'max_attempts', b.max_attempts or 0,
-    'timeout_ms', b.timeout_ms or 0, 'headers', #headers <= retain_headers and headers or '')
+  redis.call('HSET', job, F.status, status, F.claim_token, '', F.completed_at_ms, now_text, F.retention_ms, retention,
+    'kind', b.kind or '', 'payload_bytes', #(b.payload or ''),
+    'max_attempts', b.max_attempts or 0, 'timeout_ms', b.timeout_ms or 0, 'headers', #headers <= retain_headers and headers or '',
+    'expires_at_ms', b.expires_at_ms or 0, ...)
   if group_count <= 1 then redis.call('PEXPIRE', job, retention) end
+end
+
+-- ends notes that our group is done with a job, and keeps its record if it asks for that. The caller does end_noted,
+-- at the latest at its end.
+local noted = {ids = {}, entries = {}, foreign = {}}
+local function ends(job_id, entry, status, retention, ...)
+  if retention > 0 then
+    retain(job_id, entry, status, retention, ...)
+  else
+    local list = entry == job_id and noted.foreign or noted.ids
+    list[#list + 1] = job_id
+  end
+  noted.entries[#noted.entries + 1] = entry
+end
+
+-- end_noted does it: the record goes first where a job ends, and the entry after it. One that came without an ID has no
+-- mark but its record: of that the entry goes first.
+local function end_noted()
+  forget(noted.ids)
+  finish(noted.entries)
+  forget(noted.foreign)
+  noted = {ids = {}, entries = {}, foreign = {}}
 end
 
 -- trim_completed forgets what is over its time, and what is beyond the bound: that which would be
@@ -25,7 +49,8 @@ end
 local function trim_completed(max)
   local function trim_these(ids)
     for _, job_id in ipairs(ids) do
-      if redis.pcall('HGET', job_prefix .. job_id, F.status) == 'completed' then forget({job_id}) end
+      local status = redis.pcall('HGET', job_prefix .. job_id, F.status)
+      if type(status) == 'string' and kept[status] then forget({job_id}) end
       redis.call('ZREM', completed, job_id)
     end
   end

@@ -13,8 +13,7 @@ Returns OK codes trimmed gap
 Called by consumer.Settle.
 
 XACK asks for no token, so it is never sent but after the record has been asked, in the same script. The
-record goes first where a job ends, and the entry after it; everything else has its destination first. One that
-came without an ID has no mark but its record: of that the entry goes first.
+record goes first where a job ends, and the entry after it (stream_retain); everything else has its destination first.
 ]]
 --#include stream_base
 --#include list_sender
@@ -35,7 +34,7 @@ end
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 ensure_group()
 
-local codes, over, foreign, gone, released, later_on, ended = {}, {}, {}, {}, {}, {}, {}
+local codes, gone, released, later_on, over = {}, {}, {}, {}, {}
 local done, retained, retried, snoozed = 0, 0, 0, 0
 
 local function later(job_id, entry, delay, ...)
@@ -47,8 +46,8 @@ end
 -- kill buries a job, or ends it where there is nothing to bury.
 local function kill(job_id, entry, reason, ...)
   if bury(job_id, entry, reason, ...) then return true end
-  over[#over + 1] = job_id
-  ended[job_id] = true
+  ends(job_id, entry, 'dead', 0)
+  over[job_id] = true
   return false
 end
 
@@ -56,7 +55,7 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
   local job = job_prefix .. job_id
   local f = redis.pcall('HMGET', job, F.claim_token, 'entry', F.retention_ms, F.redriven)
   local holds, again = f[1], false
-  if ended[job_id] or f.err or (not holds and redis.call('EXISTS', job) == 0) then return 'G' end
+  if over[job_id] or f.err or (not holds and redis.call('EXISTS', job) == 0) then return 'G' end
   if holds ~= token and verdict == 'D' then
     -- What a script that stopped half-way has recorded as completed is completed by this one.
     local was = redis.call('HMGET', job, F.status, F.completed_by)
@@ -68,17 +67,16 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
   local entry = f[4] or f[2]
   local code = 'O'
   if verdict == 'D' then
-    local retention = whole(f[3]) or 0
-    if retention > 0 then
-      if not again then retain(job_id, entry, token, retention) end
-      retained = retained + 1
-    elseif entry == job_id then
-      foreign[#foreign + 1] = job_id
-    else
-      over[#over + 1] = job_id
+    over[job_id] = true
+    if again then
+      gone[#gone + 1] = entry
+      return code
     end
-    ended[job_id] = true
-    if not again then done = done + 1 end
+    local retention = whole(f[3]) or 0
+    ends(job_id, entry, 'completed', retention, F.completed_by, token)
+    if retention > 0 then retained = retained + 1 end
+    done = done + 1
+    return code
   elseif verdict == 'R' then
     local attempts = (whole(redis.call('HGET', job, F.attempts)) or 0) + 1
     if attempts >= tonumber(max_attempts) then
@@ -114,9 +112,8 @@ end
 
 claim_for(parked, later_on)
 put_back(released)
-forget(over)
+end_noted()
 finish(gone)
-forget(foreign)
 wake_up()
 
 local trimmed = trim_dead(max_dead)

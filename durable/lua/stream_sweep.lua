@@ -28,7 +28,6 @@ local max_crashes, max_dead, max_corrupt, max_completed = tonumber(arg()), tonum
 local budget, members = tonumber(arg()), tonumber(arg())
 local cursor, scan, pattern, idle, found, lease = arg(), arg(), arg(), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local left_over = 64 -- entries that everybody is done with, trimmed by one sweep
-local ended = {dead = true, completed = true, corrupt = true}
 local stale = 8 -- consumers without a lease that one sweep removes
 
 redis.call('ZREM', consumers, '') -- the primer: never grows
