@@ -203,7 +203,7 @@ func (j *Job) valid() error {
 	case len(j.LimitKey) > MaxIDBytes:
 		return fmt.Errorf("Job.LimitKey of %q has %d bytes, more than %d", j.ID, len(j.LimitKey), MaxIDBytes)
 	case j.Unique != nil:
-		if err := j.Unique.valid(); err != nil {
+		if err := j.Unique.Validate(); err != nil {
 			return fmt.Errorf("job %q: %w", j.ID, err)
 		}
 	}

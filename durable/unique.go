@@ -23,7 +23,8 @@ type Unique struct {
 // uniqueStates are those that can keep a key.
 var uniqueStates = [...]State{StatePending, StateScheduled, StateProcessing, StateDead}
 
-func (u *Unique) valid() error {
+// Validate refuses what no engine could keep, by name.
+func (u *Unique) Validate() error {
 	switch {
 	case u.Key == "" || len(u.Key) > MaxIDBytes:
 		return fmt.Errorf("field Unique.Key has %d bytes, must have 1 to %d", len(u.Key), MaxIDBytes)
