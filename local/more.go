@@ -50,6 +50,7 @@ func (t *Ticket) Result() []byte {
 // Progress is what the handler has reported last (Delivery.Progress), nil if nothing, and a channel that closes with its
 // next report or with the end of the ticket. The caller must not change the report. It does not block.
 func (t *Ticket) Progress() (report []byte, next <-chan struct{}) {
+	defer t.look()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.extend()
@@ -148,7 +149,7 @@ func (p *Promise) join(first *Promise, most int) bool {
 	p.ticket.extend().first = first
 	p.ticket.mu.Unlock()
 	m.twins = append(m.twins, weak.Make(p))
-	t.status.Or(isWatched) // whoever moves the first one before that is seen by what follows, and after it sees us
+	t.status.Or(isWatched | p.ticket.status.Load()&isLookedAt) // whoever moves the first one before that is seen by what follows, and after it sees us
 	if m.progress != nil {
 		p.MarkProgress(m.progress)
 	}

@@ -135,7 +135,7 @@ func NewPool(o *PoolOptions) (*Pool, error) {
 	}
 	front.arrived = func(s *Slot[task]) { // under the front's mutex
 		if h := s.Job.holder; h != nil {
-			h.ticket.number = int64(s.number)
+			h.ticket.number.Store(int64(s.number))
 		}
 		p.crew.arouse()
 	}
@@ -188,7 +188,7 @@ func (p *Pool) submit(ctx context.Context, w work, g *Group, size int64, pl poli
 	}
 	ticket := &t.holder.ticket
 	if !accepted {
-		ticket.number = -p.dropped.Add(1)
+		ticket.number.Store(-p.dropped.Add(1))
 		t.finish(Dropped, nil)
 	}
 	return ticket, nil

@@ -191,6 +191,36 @@ func (r *Registry) Forget(id string, p *Promise) {
 	}
 }
 
+// LookedAt gives the IDs of watched tickets that are open and that somebody has looked at, so many at most, in no order. It
+// goes through all.
+func (r *Registry) LookedAt(most int) (ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, p := range r.young {
+		if len(ids) < most && p.ticket.lookedAtOpen() {
+			ids = append(ids, id)
+		}
+	}
+	for id, w := range r.old {
+		if p := w.Value(); len(ids) < most && p != nil && p.ticket.lookedAtOpen() {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Held reports whether somebody holds a ticket that is watched and open. Of the newest 1,024 it does not know.
+func (r *Registry) Held() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.old {
+		if p := w.Value(); p != nil && !p.ticket.State().Ended() {
+			return true
+		}
+	}
+	return false
+}
+
 // DetachAll ends every watched ticket that is still open as Detached, for that cause, and
 // forgets all. What is watched later is watched as ever.
 func (r *Registry) DetachAll(cause error) {

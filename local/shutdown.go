@@ -107,7 +107,7 @@ func (p *Pool) stop() {
 		t := s.Job
 		if t.holder == nil { // now somebody is told after all
 			t.holder = newHolder(nil)
-			t.holder.ticket.number = int64(s.number)
+			t.holder.ticket.number.Store(int64(s.number))
 		}
 		p.returned = append(p.returned, ReturnedTask{Ticket: &t.holder.ticket, Size: s.size, work: t.work, number: s.number})
 		t.finish(Abandoned, ErrShutdown)

@@ -20,14 +20,16 @@ type Ticket struct {
 	// see it was first, and the status that the maker of the channel reads shows it. So as
 	// long as nobody looks nothing is locked.
 	status atomic.Uint32
+	era    atomic.Uint32 // see Promise.SetOrigin
 
 	id     string
-	number int64 // of a pool's task, whose id is empty
+	number atomic.Int64 // of a pool's task, whose id is empty; else which life of id this is
 
 	mu                       sync.Mutex    // guards the channels and more, and makes bad ends one by one
 	enqueued, started, ended chan struct{} // made when asked for
 	err                      *EndError     // written before the status of the bad end
 	more                     *more         // nil: nothing of it
+	lookout                  *Lookout      // nil: nobody is
 }
 
 // Flags of status.
@@ -38,6 +40,7 @@ const (
 	inMemory    = 1 << 10 // a pool's: it never becomes durable
 	isWatched   = 1 << 11 // a channel was asked for, or another ticket shares what becomes of this one
 	unanswered  = 1 << 12 // it is enqueued when it is known how many replicas have it, and not before
+	isLookedAt  = 1 << 13 // a channel was asked for, of what others than the owner of the promise may make of the job; or at a twin
 	replicas    = 16      // the bits from here on: how many have it
 )
 
@@ -47,13 +50,17 @@ var ErrInMemory = errors.New("local: the job of a pool is never durable")
 
 // ID is the job's. Those of a Pool are unique within the pool.
 func (t *Ticket) ID() string {
-	switch {
-	case t.id != "" || t.number == 0:
+	if t.id != "" {
 		return t.id
-	case t.number < 0: // never had a slot
-		return "dropped-" + strconv.FormatInt(-t.number, 10)
 	}
-	return "task-" + strconv.FormatInt(t.number, 10)
+	switch n := t.number.Load(); {
+	case n == 0:
+		return ""
+	case n < 0: // never had a slot
+		return "dropped-" + strconv.FormatInt(-n, 10)
+	default:
+		return "task-" + strconv.FormatInt(n, 10)
+	}
 }
 
 // State tells where the job is, as far as this process knows. It does not block.
@@ -81,11 +88,13 @@ func (t *Ticket) Enqueued() <-chan struct{} {
 // Started returns a channel that closes when the handler is called for the first time, or
 // will not be as far as this ticket will tell.
 func (t *Ticket) Started() <-chan struct{} {
+	defer t.look()
 	return t.channel(&t.started, func(s uint32) bool { return s&wasStarted != 0 || State(s&stateMask).Ended() })
 }
 
 // Done returns a channel that closes when the ticket has reached its end.
 func (t *Ticket) Done() <-chan struct{} {
+	defer t.look()
 	return t.channel(&t.ended, func(s uint32) bool { return State(s & stateMask).Ended() })
 }
 

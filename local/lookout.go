@@ -1,0 +1,51 @@
+package local
+
+// Lookout is told when somebody looks at a ticket for the first time: asks for Started, Done, Wait or Progress. That the job is
+// durable is known without it. As long as nobody looks at a ticket, nobody needs to find out what others make of its job.
+type Lookout struct {
+	// Looked is called by whoever looks, once for each ticket, before he waits. It must not block.
+	Looked func(t *Ticket)
+}
+
+// look tells the lookout, the first time.
+func (t *Ticket) look() {
+	if t.lookout == nil || t.status.Load()&isLookedAt != 0 {
+		return
+	}
+	// The flag is set first: whoever enqueues the job at this instant sees it, or Looked sees that it is enqueued.
+	if before := t.status.Or(isLookedAt); before&isLookedAt != 0 || State(before&stateMask).Ended() {
+		return
+	}
+	t.mu.Lock()
+	if t.more != nil && t.more.first != nil {
+		t.more.first.ticket.status.Or(isLookedAt)
+	}
+	t.mu.Unlock()
+	t.lookout.Looked(t)
+}
+
+// LookedAt reports whether somebody has looked.
+func (t *Ticket) LookedAt() bool { return t.status.Load()&isLookedAt != 0 }
+
+func (t *Ticket) lookedAtOpen() bool {
+	s := t.status.Load()
+	return s&isLookedAt != 0 && !State(s&stateMask).Ended()
+}
+
+// InitFor is Init, with a lookout.
+func (p *Promise) InitFor(l *Lookout, id string) {
+	p.ticket.lookout = l
+	p.Init(id)
+}
+
+// SetOrigin keeps two numbers for the owner of p: under which of his arrangements the job was stored, and which of the jobs
+// it is that have had, or will have, its ID. Zero: not known.
+func (p *Promise) SetOrigin(era uint32, life uint64) {
+	p.ticket.era.Store(era)
+	p.ticket.number.Store(int64(life)) //nolint:gosec // its bits
+}
+
+// Origin is what was set last.
+func (p *Promise) Origin() (era uint32, life uint64) {
+	return p.ticket.era.Load(), uint64(p.ticket.number.Load()) //nolint:gosec // its bits
+}

@@ -1,0 +1,176 @@
+package local_test
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-9dec4fca/weir/local"
+)
+
+func TestLookout(t *testing.T) {
+	t.Parallel()
+	setup := func() (p *local.Promise, looks *[]string) {
+		looks = &[]string{}
+		p = new(local.Promise)
+		p.InitFor(&local.Lookout{Looked: func(t *local.Ticket) { *looks = append(*looks, t.ID()) }}, "a")
+		return p, looks
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+
+	t.Run("the first look is told, before anybody waits, and no other", func(t *testing.T) {
+		t.Parallel()
+		for name, look := range map[string]func(*local.Ticket){
+			"Started":  func(t *local.Ticket) { t.Started() },
+			"Done":     func(t *local.Ticket) { t.Done() },
+			"Wait":     func(t *local.Ticket) { _ = t.Wait(ended) },
+			"Progress": func(t *local.Ticket) { t.Progress() },
+		} {
+			p, looks := setup()
+			look(p.Ticket())
+			look(p.Ticket())
+			p.Ticket().Started()
+			if !slices.Equal(*looks, []string{"a"}) || !p.Ticket().LookedAt() {
+				t.Errorf("%s: %q", name, *looks)
+			}
+		}
+	})
+	t.Run("what is known without it is no look", func(t *testing.T) {
+		t.Parallel()
+		p, looks := setup()
+		p.Ticket().Enqueued()
+		_ = p.Ticket().WaitEnqueued(ended)
+		_, _ = p.Ticket().State(), p.Ticket().Err()
+		if len(*looks) != 0 || p.Ticket().LookedAt() {
+			t.Errorf("told %q", *looks)
+		}
+	})
+	t.Run("a ticket that has ended has nothing more to learn", func(t *testing.T) {
+		t.Parallel()
+		p, looks := setup()
+		p.End(local.Completed, nil)
+		p.Ticket().Done()
+		if len(*looks) != 0 {
+			t.Errorf("told %q", *looks)
+		}
+	})
+	t.Run("the owner who enqueues and the one who looks do not miss each other", func(t *testing.T) {
+		t.Parallel()
+		for range 2000 {
+			var found atomic.Bool
+			p := new(local.Promise)
+			p.InitFor(&local.Lookout{Looked: func(t *local.Ticket) {
+				if t.State() != local.Accepted {
+					found.Store(true)
+				}
+			}}, "a")
+			var both sync.WaitGroup
+			both.Go(func() { p.Ticket().Done() })
+			both.Go(func() {
+				p.MarkEnqueued()
+				if p.Ticket().LookedAt() {
+					found.Store(true)
+				}
+			})
+			both.Wait()
+			if !found.Load() {
+				t.Fatal("neither saw the other")
+			}
+		}
+	})
+	t.Run("one that nobody looks out for has none", func(t *testing.T) {
+		t.Parallel()
+		p := new(local.Promise)
+		p.Init("a")
+		p.Ticket().Done()
+		if p.Ticket().LookedAt() {
+			t.Error("looked at")
+		}
+	})
+}
+
+func TestOriginIsKeptAndDoesNotShow(t *testing.T) {
+	t.Parallel()
+	p := new(local.Promise)
+	p.Init("a")
+	p.SetOrigin(7, 1<<63+5)
+	if era, life := p.Origin(); era != 7 || life != 1<<63+5 {
+		t.Errorf("got %d, %d", era, life)
+	}
+	if id := p.Ticket().ID(); id != "a" {
+		t.Errorf("ID %q", id)
+	}
+}
+
+func TestRegistryFindsWhatIsLookedAtAndHeld(t *testing.T) {
+	t.Parallel()
+	lookout := &local.Lookout{Looked: func(*local.Ticket) {}}
+	watch := func(r *local.Registry, id string) *local.Promise {
+		p := new(local.Promise)
+		p.InitFor(lookout, id)
+		p.MarkEnqueued()
+		r.Watch(p)
+		return p
+	}
+	crowd := func(r *local.Registry) {
+		for i := range 1025 {
+			watch(r, "crowd"+string(rune(i)))
+		}
+	}
+	t.Run("looked at and open, old or young, and no more than asked for", func(t *testing.T) {
+		t.Parallel()
+		r := local.NewRegistry(1 << 16)
+		old, ended := watch(r, "old"), watch(r, "ended")
+		old.Ticket().Done()
+		ended.Ticket().Done()
+		crowd(r)
+		young := watch(r, "young")
+		young.Ticket().Done()
+		ended.End(local.Completed, nil)
+		got := r.LookedAt(10)
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"old", "young"}) {
+			t.Errorf("found %q", got)
+		}
+		if got := r.LookedAt(1); len(got) != 1 {
+			t.Errorf("found %q, one was asked for", got)
+		}
+		runtime.KeepAlive(old)
+	})
+	t.Run("whoever looks at a ticket that shares the fate of another looks at that", func(t *testing.T) {
+		t.Parallel()
+		for name, before := range map[string]bool{"before it does": true, "after": false} {
+			r := local.NewRegistry(10)
+			first, twin := watch(r, "first"), new(local.Promise)
+			twin.InitFor(lookout, "twin")
+			if before {
+				twin.Ticket().Done()
+			}
+			r.Join("first", twin)
+			twin.Ticket().Done()
+			if got := r.LookedAt(10); !slices.Equal(got, []string{"first"}) {
+				t.Errorf("%s: found %q", name, got)
+			}
+			runtime.KeepAlive(first)
+		}
+	})
+	t.Run("held: somebody may look yet", func(t *testing.T) {
+		t.Parallel()
+		r := local.NewRegistry(1 << 16)
+		held := watch(r, "held")
+		crowd(r)
+		if !r.Held() {
+			t.Error("the ticket is held")
+		}
+		held.End(local.Completed, nil)
+		runtime.KeepAlive(held)
+		runtime.GC()
+		if r.Held() {
+			t.Error("nothing that is open is held")
+		}
+	})
+}
