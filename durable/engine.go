@@ -318,7 +318,7 @@ type Outcome struct {
 	MaxAttempts int           // Retry: go dead when this many runs have failed; at least 1
 	Reason      string        // Retry and Dead: kept with the job for the operator
 	// Result, of Done, is kept with the record of the job, for Retention if that is not 0, else for that of the job. Without either
-	// only those are told who follow the job, as far as MaxNoticed.
+	// only those are told who follow the job, where it has at most MaxNoticed bytes.
 	Result    []byte
 	Retention time.Duration // whole milliseconds
 }

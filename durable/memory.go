@@ -55,6 +55,7 @@ type Memory struct {
 	nonce     string
 	opened    uint64
 	senders   map[string]*memorySender
+	followers map[string]*memoryFollower
 	members   map[string]*memoryMember // the registry of consumers
 	jobs      map[string]*memoryJob
 	keys      memoryKeys // of Unique
@@ -65,6 +66,8 @@ type Memory struct {
 	pauses    [2]Pause         // of intake, of consumption
 	held      int64            // claims of all members
 	fence     int64
+	step      uint64 // the present one, of those in which something may be noted
+	actor     string // the follower whose consumer does it
 	counters  memoryCounters
 	wake      chan struct{} // closed when there may be something new to claim; nil when nobody waits
 }
@@ -80,11 +83,12 @@ type memoryCounters struct {
 // and refused by every call.
 func NewMemory(opts *MemoryOptions) *Memory {
 	m := &Memory{
-		nonce:   strconv.FormatUint(uint64(rand.Uint32()), 36),
-		senders: make(map[string]*memorySender),
-		members: make(map[string]*memoryMember),
-		jobs:    make(map[string]*memoryJob),
-		keys:    memoryKeys{all: make(map[string]*memoryKey)},
+		nonce:     strconv.FormatUint(uint64(rand.Uint32()), 36),
+		senders:   make(map[string]*memorySender),
+		followers: make(map[string]*memoryFollower),
+		members:   make(map[string]*memoryMember),
+		jobs:      make(map[string]*memoryJob),
+		keys:      memoryKeys{all: make(map[string]*memoryKey)},
 	}
 	if opts != nil {
 		m.opts = *opts
@@ -139,7 +143,7 @@ func (m *Memory) Info() (Info, error) {
 func (m *Memory) capabilities() Capabilities {
 	return Capabilities{
 		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, Priority: true,
-		Expiry: true, Unique: true, Cancel: true, Results: true,
+		Expiry: true, Unique: true, Cancel: true, Results: true, Follow: true,
 	}
 }
 
@@ -215,16 +219,22 @@ func (m *Memory) open() string {
 			delete(m.senders, id)
 		}
 	}
-	m.opened++
-	id := strconv.FormatUint(m.opened, 10) + "-" + m.nonce
+	id := m.identity()
 	m.senders[id] = &memorySender{seen: now}
 	return id
+}
+
+// identity is one that was never used before.
+func (m *Memory) identity() string {
+	m.opened++
+	return strconv.FormatUint(m.opened, 10) + "-" + m.nonce
 }
 
 // memorySender is the record of one identity: the last number of each kind, with its
 // answer.
 type memorySender struct {
 	seen   time.Time // the last request
+	follow string    // the follower that has adopted it
 	append remembered[Appended]
 	claim  remembered[Claimed] // its status, its gap and what it has expired; the jobs tell the rest
 	settle remembered[Settled]
@@ -265,6 +275,7 @@ func (m *Memory) Sweep(ctx context.Context) (Swept, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.act("")
 	now := time.Now()
 	var lost []*memoryMember
 	for _, c := range m.members {
@@ -326,6 +337,7 @@ func (m *Memory) lose(c *memoryMember, j *memoryJob, now time.Time) State {
 	case j.crashes >= m.opts.MaxCrashes:
 		m.bury(j, reasonWorkerLost)
 	default:
+		m.note(j, Notice{What: NoticeRequeued})
 		m.later(j, now.Add(memoryCrashDelay+rand.N(19*memoryCrashDelay)))
 	}
 	return j.state

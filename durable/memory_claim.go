@@ -67,6 +67,7 @@ func (c *memoryConsumer) Claim(ctx context.Context, r ClaimRequest) (Claimed, er
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.act(c.id)
 	now := time.Now()
 	member := m.members[c.id]
 	if member == nil || member.fenced {
@@ -108,7 +109,7 @@ func (m *Memory) claimedAgain(c *memoryMember, answer Claimed, now time.Time, n 
 	token := claimToken(c.id, n)
 	for _, j := range slices.Backward(c.newest(len(c.held))) {
 		if j.token == token {
-			answer.Jobs = append(answer.Jobs, j.claim())
+			answer.Jobs = append(answer.Jobs, m.claimOf(j))
 		}
 	}
 	if len(answer.Jobs) == 0 {
@@ -157,7 +158,7 @@ func (m *Memory) claim(c *memoryMember, r *ClaimRequest, now time.Time) Claimed 
 		bytes += len(j.payload)
 		m.pending.popHead()
 		m.give(c, j, token, now)
-		answer.Jobs = append(answer.Jobs, j.claim())
+		answer.Jobs = append(answer.Jobs, m.claimOf(j))
 	}
 	switch {
 	case len(answer.Jobs) > 0:
@@ -194,6 +195,13 @@ func (m *Memory) promote(now time.Time) {
 		}
 		m.last(m.scheduled.pop())
 	}
+}
+
+// claimOf is what the consumer gets.
+func (m *Memory) claimOf(j *memoryJob) *Claim {
+	claim := j.claim()
+	claim.Followed = len(m.listeners(j)) > 0
+	return claim
 }
 
 // give makes a job a claim.
@@ -283,6 +291,7 @@ func (c *memoryConsumer) Leave(ctx context.Context) (bool, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.act(c.id)
 	member := m.members[c.id]
 	if member == nil {
 		return false, nil

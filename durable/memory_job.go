@@ -41,6 +41,7 @@ type memoryJob struct {
 
 	cancelling bool // it is claimed, and to be cancelled
 	progress   []byte
+	followers  []string // who is to be told of it, besides the one that has adopted the sender
 
 	consumer, completedBy string // who has completed it, under which token
 	result                []byte
@@ -122,6 +123,7 @@ func (m *Memory) bury(j *memoryJob, reason string) {
 	j.cancelling = false
 	j.state, j.since = StateDead, time.Now()
 	m.counters.dead++
+	m.note(j, Notice{What: NoticeDead, Reason: reason})
 	m.dead.pushTail(j)
 }
 
@@ -154,6 +156,7 @@ func (m *Memory) giveBack(c *memoryMember, j *memoryJob) State {
 		return StateCancelled
 	}
 	m.counters.returned++
+	m.note(j, Notice{What: NoticeRequeued})
 	m.first(j)
 	return StatePending
 }

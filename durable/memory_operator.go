@@ -23,12 +23,18 @@ func (m *Memory) Lookup(ctx context.Context, r LookupRequest) (Record, error) {
 	if j == nil {
 		return Record{}, fmt.Errorf("durable: %s lookup: %w: %q", m.opts.Name, ErrNoJob, r.ID)
 	}
-	record := j.record()
-	record.Headers, record.Result, record.Progress = bytes.Clone(j.headers), bytes.Clone(j.result), bytes.Clone(j.progress)
+	record := j.told()
 	if r.Payload {
 		record.Payload = bytes.Clone(j.payload)
 	}
 	return record, nil
+}
+
+// told is all that is known of a job but its payload.
+func (j *memoryJob) told() Record {
+	r := j.record()
+	r.Headers, r.Result, r.Progress = bytes.Clone(j.headers), bytes.Clone(j.result), bytes.Clone(j.progress)
+	return r
 }
 
 // record is what an operator sees.
@@ -143,6 +149,7 @@ func (m *Memory) Redrive(ctx context.Context, s Selection) (Handled, error) {
 		}
 		m.keys.giveAgain(j)
 		j.attempts, j.crashes = 0, 0
+		m.note(j, Notice{What: NoticeRequeued})
 		m.last(j)
 		m.counters.redriven++
 		return acted
@@ -152,6 +159,7 @@ func (m *Memory) Redrive(ctx context.Context, s Selection) (Handled, error) {
 // Discard deletes dead jobs for good. It does not block.
 func (m *Memory) Discard(ctx context.Context, s Selection) (Handled, error) {
 	return m.handle(ctx, "discard", s, func(j *memoryJob) handling {
+		m.note(j, Notice{What: NoticeGone})
 		m.remove(j)
 		m.counters.discarded++
 		return acted
@@ -181,6 +189,7 @@ func (m *Memory) handle(ctx context.Context, op string, s Selection, act func(*m
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.act("")
 	if len(s.IDs) > 0 {
 		return m.handleIDs(s.IDs, act), nil
 	}

@@ -25,6 +25,7 @@ func (m *Memory) Purge(ctx context.Context, r PurgeRequest) (Purged, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.act("")
 	p := Purged{Deleted: make(map[State]int)}
 	budget, more := purgeStep, false
 	words := make([]string, len(left))
@@ -80,10 +81,13 @@ func (m *Memory) purge(j *memoryJob) {
 		m.dead.popHead()
 	case StateCompleted, StateCancelled, StateExpired:
 		m.completed.pop()
+		m.remove(j)
+		return
 	case StateProcessing:
 		m.take(j.owner, j)
 	case StateCorrupt:
 		panic(fmt.Sprintf("durable: job %q in a Memory is corrupt", j.id))
 	}
+	m.note(j, Notice{What: NoticeGone})
 	m.remove(j)
 }

@@ -10,12 +10,14 @@ const retainHeaders = 4 << 10
 // cancel ends a job that is in no place any more, as somebody has asked for.
 func (m *Memory) cancel(j *memoryJob, now time.Time) {
 	m.counters.cancelled++
+	m.note(j, Notice{What: NoticeCancelled})
 	m.end(j, StateCancelled, now)
 }
 
 // expire ends a job that is in no place any more: it is too late to run it.
 func (m *Memory) expire(j *memoryJob, now time.Time) {
 	m.counters.expired++
+	m.note(j, Notice{What: NoticeExpired})
 	m.end(j, StateExpired, now)
 }
 

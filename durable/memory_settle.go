@@ -28,6 +28,7 @@ func (c *memoryConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcom
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.act(c.id)
 	s, err := m.sender(c.id)
 	if err != nil {
 		return Settled{}, m.because("settle", err)
@@ -84,6 +85,7 @@ func (m *Memory) settle(o *Outcome, now time.Time) Code {
 		if o.Retention > 0 {
 			j.retention = o.Retention.Truncate(millisecond)
 		}
+		m.note(j, j.completed())
 		m.keys.complete(j, now)
 		m.end(j, StateCompleted, now)
 	case Retry:
@@ -94,14 +96,28 @@ func (m *Memory) settle(o *Outcome, now time.Time) Code {
 		}
 		j.reason = o.Reason
 		m.counters.retried++
+		m.note(j, Notice{What: NoticeRequeued})
 		m.later(j, now.Add(o.Delay))
 	case Snooze:
 		m.counters.snoozed++
+		m.note(j, Notice{What: NoticeRequeued})
 		m.later(j, now.Add(o.Delay))
 	case Dead:
 		m.bury(j, o.Reason)
 	case Release:
 		m.counters.released++ // and pushed when all are settled
+		m.note(j, Notice{What: NoticeRequeued})
 	}
 	return CodeOK
+}
+
+// completed is the notice of a job that has completed, with its result where that is short.
+func (j *memoryJob) completed() Notice {
+	n := Notice{What: NoticeCompleted}
+	if len(j.result) <= MaxNoticed {
+		n.Data = j.result
+	} else {
+		n.Kept = j.retention > 0
+	}
+	return n
 }

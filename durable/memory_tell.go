@@ -14,6 +14,7 @@ func (m *Memory) Cancel(ctx context.Context, r CancelRequest) (Cancelled, error)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.act("")
 	j := m.jobs[r.ID]
 	if j != nil && (r.Life == "" || r.Life == j.life()) {
 		switch j.state {
@@ -41,9 +42,18 @@ func (c *memoryConsumer) Tell(ctx context.Context, tellings []Telling) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.act(c.id)
 	for _, t := range tellings {
-		if j := m.jobs[t.ID]; j != nil && j.token != "" && j.token == t.Token && t.Progress != nil {
+		j := m.jobs[t.ID]
+		if j == nil || j.token == "" || j.token != t.Token {
+			continue
+		}
+		if t.Started {
+			m.note(j, Notice{What: NoticeStarted})
+		}
+		if t.Progress != nil {
 			j.progress = bytes.Clone(t.Progress)
+			m.note(j, Notice{What: NoticeProgress, Data: t.Progress})
 		}
 	}
 	return nil
