@@ -138,8 +138,10 @@ func TestConnectionsStayWithinTheBudgetForTheLifeOfAProcess(t *testing.T) {
 	}
 	var queues []*bridge.Queue
 	var kinds []*bridge.Kind[string]
+	var lists []*durable.List
 	for i := range 3 {
-		q, err := bridge.Open(store.List(fmt.Sprint("q", i), nil), nil)
+		lists = append(lists, store.List(fmt.Sprint("q", i), nil))
+		q, err := bridge.Open(lists[i], nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,6 +193,28 @@ func TestConnectionsStayWithinTheBudgetForTheLifeOfAProcess(t *testing.T) {
 			return err != nil || s.Front.Length != 0 || s.Durable.Pending+s.Durable.Processing+s.Durable.Scheduled != 0
 		})
 	})
+	check()
+
+	check = most(3 + 2*len(queues))
+	for i, l := range lists { // one more for each queue that is followed, whoever breaks it
+		f, err := l.OpenFollower(patient(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Follow(patient(t), []string{fmt.Sprint("job", i)}); err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = f.Await(ctx)
+			}
+		})
+	}
+	for range 3 {
+		work()
+		rdb.ClientKillByFilter(patient(t), "TYPE", "normal", "SKIPME", "yes")
+	}
+	work()
 	check()
 	stop()
 	running.Wait()

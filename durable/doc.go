@@ -13,16 +13,21 @@
 //	processing:<consumer> list    IDs that this consumer has claimed
 //	job:<id>              hash    payload status attempts claim_token claimed_at_ms kind headers
 //	                              deliveries crashes max_attempts timeout_ms retention_ms reason append,
+//	                              progress, followers (of those who have asked for it),
 //	                              and of a completed one completed_at_ms completed_by payload_bytes
 //	scheduled             zset    ID → when it is due, in ms
 //	dead, corrupt         zset    ID → since when, in ms; bounded
 //	reasons               hash    ID → why it is in corrupt
 //	completed             zset    ID → when its record is forgotten, in ms; bounded
 //	consumers             zset    consumer → end of its lease, in ms; 0: lost it for good
-//	sender:<identity>     hash    last number and answer of each kind of request; expires after a day
+//	sender:<identity>     hash    last number and answer of each kind of request, follow: the follower it belongs
+//	                              to; expires after a day
+//	follower:<identity>   hash    who is told of jobs: last, the last entry of its notices, and the senders that belong
+//	                              to it; expires ten minutes after its last call
+//	told:<identity>       stream  its notices: after, notices; bounded, expires likewise
 //	counters              hash    next_sender, fence, and the accounting that Stats shows
 //	meta                  hash    wire (version), epoch, limits and who set them, pause_intake and
-//	                              pause_claims, each with _by and _ms
+//	                              pause_claims, each with _by and _ms, and following_ms, until when at most somebody follows
 //
 // A status is pending, processing, scheduled, completed, dead or corrupt; an absent field means
 // pending, 0 or empty. So

@@ -169,7 +169,7 @@ func (l *List) Info() (Info, error) {
 
 func (l *List) capabilities() Capabilities {
 	return Capabilities{
-		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, Priority: l.step > 0,
+		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, Priority: l.step > 0, Follow: true,
 	}
 }
 
@@ -217,4 +217,4 @@ func (l *List) Stats(ctx context.Context) (Stats, error) {
 	return answer.stats(), nil
 }
 
-var _ Engine = (*List)(nil)
+var _ FollowEngine = (*List)(nil)

@@ -69,9 +69,9 @@ func (l *List) Inspect(ctx context.Context) (CheckWarnings, error) {
 		l.judgeAgeing(&found, answer[min(len(tried), len(answer)):])
 	}
 
-	switch err := l.probeAwait(ctx); {
+	switch command, err := l.probeAwaits(ctx); {
 	case denial(err) != "":
-		found.problem("the user may not run %s (%s)", l.waiter(), denial(err))
+		found.problem("the user may not run %s (%s)", command, denial(err))
 	case unknown(err):
 		found.problem("the server knows neither BLMOVE nor BRPOPLPUSH")
 	case err != nil:
@@ -236,18 +236,26 @@ func unknown(err error) bool {
 	return ok && strings.HasPrefix(text, "ERR unknown command")
 }
 
-// probeAwait asks for the command of Await in a way that the command itself refuses, with a negative
+// probeAwaits asks for the command of Consumer.Await and that of Follower.Await in a way that the command itself refuses, with a negative
 // timeout: whoever gets that far may run it. One that blocks, however shortly, comes back with the server's
 // next tick only, a tenth of a second later, and would keep a lane from everybody else for so long.
-func (l *List) probeAwait(ctx context.Context) error {
+func (l *List) probeAwaits(ctx context.Context) (command string, err error) {
 	ctx, cancel := l.bound(ctx)
 	defer cancel()
 	if err := l.redis.commands.enter(ctx); err != nil {
-		return failed(l.name, "check", ErrNotExecuted, err)
+		return "", failed(l.name, "check", ErrNotExecuted, err)
 	}
 	defer l.redis.commands.leave()
 	client, _ := l.redis.hold(&l.queue)
-	err := l.wait(ctx, client, l.keys.probe+"from", l.keys.probe+"to", l.keys.probe+"list", -1)
+	err = l.refused(l.wait(ctx, client, l.keys.probe+"from", l.keys.probe+"to", l.keys.probe+"list", -1))
+	if err != nil {
+		return l.waiter(), err
+	}
+	return "XREAD", l.refused(l.waitForNews(ctx, client, l.keys.probe+"told", firstEntry, -1).Err())
+}
+
+// refused is nil if a probe came to what it was to come to, or to what is found by other means.
+func (l *List) refused(err error) error {
 	if err == nil || err == redis.Nil || redis.IsOOMError(err) { //nolint:errorlint // Nil is returned as it is
 		return nil
 	}
@@ -261,9 +269,9 @@ func (l *List) probeAwait(ctx context.Context) error {
 // first write can never grow anything, so that a full server lets the rest pass too; and as in the
 // scripts, the time is asked for before it.
 func probes(prefix string, commands []string) [][]string {
-	hash, list, zset := prefix+"hash", prefix+"list", prefix+"zset"
+	hash, list, zset, stream := prefix+"hash", prefix+"list", prefix+"zset", prefix+"stream"
 	uses := map[string][]string{
-		"DEL":             {"DEL", hash, list, zset},
+		"DEL":             {"DEL", hash, list, zset, stream},
 		"EXISTS":          {"EXISTS", hash},
 		"HDEL":            {"HDEL", hash, "f"},
 		"HGET":            {"HGET", hash, "f"},
@@ -284,6 +292,8 @@ func probes(prefix string, commands []string) [][]string {
 		"SCAN":            {"SCAN", "0", "MATCH", escapeGlob(prefix), "COUNT", "1"},
 		"TIME":            {"TIME"},
 		"TYPE":            {"TYPE", hash},
+		"XADD":            {"XADD", stream, "MAXLEN", "~", "1", "*", "f", "x"},
+		"XTRIM":           {"XTRIM", stream, "MAXLEN", "0"},
 		"ZADD":            {"ZADD", zset, "0", "x"},
 		"ZCARD":           {"ZCARD", zset},
 		"ZCOUNT":          {"ZCOUNT", zset, "0", "0"},
@@ -318,7 +328,7 @@ func (l *List) ACLRule(user string) string {
 		words = append(words, "resetchannels")
 	}
 	words = append(words, "-@all", "~"+escapeGlob(l.keys.prefix)+"*")
-	commands := append([]string{l.waiter(), "EVAL", "EVALSHA", "INFO"}, l.scripts.commands...)
+	commands := append([]string{l.waiter(), "EVAL", "EVALSHA", "INFO", "XREAD"}, l.scripts.commands...)
 	if l.redis.opts.Replicas > 0 {
 		commands = append(commands, "WAIT")
 	}

@@ -164,6 +164,17 @@ func permissions(t *testing.T, of maker) {
 		if _, err := w.Leave(b.ctx); err != nil {
 			t.Fatal(err)
 		}
+		f := b.follower()
+		f.adopt(w.ID())
+		if _, err := f.Follow(b.ctx, []string{"bad"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Await(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(b.ctx); err != nil {
+			t.Fatal(err)
+		}
 		last := b.worker()
 		if err := last.Await(b.ctx); err != nil {
 			t.Fatal(err)

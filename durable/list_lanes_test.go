@@ -19,7 +19,7 @@ import (
 func TestListLanes(t *testing.T) {
 	t.Parallel()
 
-	t.Run("the budget is 3 connections and one for each consumed queue, under any load", func(t *testing.T) {
+	t.Run("the budget is 3 connections and one for each consumed queue and each that is followed, under any load", func(t *testing.T) {
 		t.Parallel()
 		s := redistest.Start(t)
 		// What the user asked of his own client is no matter.
@@ -47,6 +47,10 @@ func TestListLanes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			f, err := l.OpenFollower(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for range 8 {
 				wg.Go(func() {
 					for {
@@ -64,6 +68,9 @@ func TestListLanes(t *testing.T) {
 						brief, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
 						_ = c.Await(brief)
 						cancel()
+						brief, cancel = context.WithTimeout(ctx, 5*time.Millisecond)
+						_, _ = f.Await(brief)
+						cancel()
 					}
 				})
 			}
@@ -75,8 +82,8 @@ func TestListLanes(t *testing.T) {
 		close(stop)
 		wg.Wait()
 		// The user's own client has none: it was never used.
-		if highest > 3+queues || highest < 3 {
-			t.Errorf("%d connections, want at most %d", highest, 3+queues)
+		if highest > 3+2*queues || highest < 3 {
+			t.Errorf("%d connections, want at most %d", highest, 3+2*queues)
 		}
 		for i, l := range lists {
 			if err := l.Close(); err != nil {

@@ -189,9 +189,9 @@ func (r *reply) stats() Stats {
 	return stats
 }
 
-// decodeNumbers reads "attempts crashes deliveries max_attempts timeout".
+// decodeNumbers reads "attempts crashes deliveries max_attempts timeout followed".
 func (c *Claim) decodeNumbers(text string) error {
-	var numbers [5]int
+	var numbers [6]int
 	for i := range numbers {
 		one, rest, _ := strings.Cut(text, " ")
 		n, err := strconv.Atoi(one)
@@ -201,7 +201,7 @@ func (c *Claim) decodeNumbers(text string) error {
 		numbers[i], text = n, rest
 	}
 	c.Attempts, c.Crashes, c.Deliveries, c.MaxAttempts = numbers[0], numbers[1], numbers[2], numbers[3]
-	c.Timeout = time.Duration(numbers[4]) * millisecond
+	c.Timeout, c.Followed = time.Duration(numbers[4])*millisecond, numbers[5] == 1
 	return nil
 }
 

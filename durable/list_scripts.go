@@ -9,6 +9,7 @@ import (
 type listScriptSet struct {
 	open, append, close, claim, settle, renew, sweep, leave, stats, probe *script
 	lookup, jobs, dead, pause, purge                                      *script
+	followOpen, adopt, follow, unfollow, tell                             *script
 
 	commands []string // the Redis commands that they use
 }
@@ -37,9 +38,15 @@ func loadListScripts(engine string) *listScriptSet {
 		dead:   load("list_dead"),
 		pause:  load("list_pause"),
 		purge:  load("list_purge"),
+
+		followOpen: load("list_follow_open"),
+		adopt:      load("list_adopt"),
+		follow:     load("list_follow"),
+		unfollow:   load("list_unfollow"),
+		tell:       load("list_tell"),
 	}
 	s.commands = commandsOf(s.open, s.append, s.close, s.claim, s.settle, s.renew, s.sweep, s.leave, s.stats,
-		s.lookup, s.jobs, s.dead, s.pause, s.purge)
+		s.lookup, s.jobs, s.dead, s.pause, s.purge, s.followOpen, s.adopt, s.follow, s.unfollow, s.tell)
 	return s
 }
 

@@ -18,7 +18,7 @@ const patience = 20 * time.Second
 
 // listQueue is what a list and a sorted-set queue have in common.
 type listQueue interface {
-	durable.Engine
+	durable.FollowEngine
 	durable.Operator
 	durable.Inspector
 	ACLRule(user string) string

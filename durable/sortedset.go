@@ -143,6 +143,11 @@ func (s *SortedSet) Purge(ctx context.Context, r PurgeRequest) (Purged, error) {
 	return s.queue.Purge(ctx, r)
 }
 
+// OpenFollower obtains an identity for following; see List.OpenFollower.
+func (s *SortedSet) OpenFollower(ctx context.Context) (Follower, error) {
+	return s.queue.OpenFollower(ctx)
+}
+
 // Cancel ends a job that waits, and asks for the end of one that is claimed; see Operator.
 func (s *SortedSet) Cancel(ctx context.Context, r CancelRequest) (Cancelled, error) {
 	return s.queue.Cancel(ctx, r)
@@ -158,7 +163,7 @@ func (s *SortedSet) SetLimits(ctx context.Context, l Limits, by string) error {
 func (s *SortedSet) ACLRule(user string) string { return s.queue.ACLRule(user) }
 
 var (
-	_ Engine    = (*SortedSet)(nil)
-	_ Operator  = (*SortedSet)(nil)
-	_ Inspector = (*SortedSet)(nil)
+	_ FollowEngine = (*SortedSet)(nil)
+	_ Operator     = (*SortedSet)(nil)
+	_ Inspector    = (*SortedSet)(nil)
 )

@@ -22,6 +22,7 @@ A field that would say what its absence says (status pending, attempts 0, no kin
 fields are what a job costs.
 ]]
 --#include list_base
+--#include told
 --#include list_sender
 local max_backlog, consumer = tonumber(arg()), arg()
 local claim, slots, held, jobs = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
@@ -101,8 +102,10 @@ local function claimable()
   if consumer == '' or engine ~= 'list' or not fresh or #entries == 0 then return 0 end
   if waiting() > 0 or paused('claims') or tonumber(redis.call('ZSCORE', consumers, consumer) or 0) <= now then return 0 end
   if redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, 1)[1] then return 0 end
-  local fields, holds = redis.pcall('HMGET', record, 'kind', 'claim'), redis.pcall('LLEN', processing)
+  local fields, holds = redis.pcall('HMGET', record, 'kind', 'claim', 'follow'), redis.pcall('LLEN', processing)
   if fields.err or not fields[1] or whole(fields[2]) ~= claim - 1 or type(holds) == 'table' or holds > held then return 0 end
+  told_by = fields[3]
+  if followed(this) then return 0 end -- the claim would have to say so
   return math.min(slots, #entries)
 end
 local direct = claimable()

@@ -9,7 +9,8 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       prefix       of every key of the queue
       wire         the newest wire version this client speaks
       then what ready takes, then what the script's own header says
-Gives what base gives, sizes (of the fixed lists and sets at the start), and what ready gives.
+Gives what base gives, sizes (of the fixed lists and sets at the start), following (whether anybody can be following
+      jobs), and what ready gives.
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
@@ -27,9 +28,16 @@ local sizes = {}
 
 -- Each key is asked for its size, or a field: the cheapest question that fails on another type.
 local types = {'hash', 'hash', ready_type, 'list', 'zset', 'zset', 'zset', 'hash', 'zset', 'zset'}
+local following = false
 for i, key in ipairs(KEYS) do
   local size
-  if types[i] == 'list' then
+  if key == meta then
+    size = redis.pcall('HMGET', key, 'wire', 'following_ms')
+    if not size.err then
+      following = (tonumber(size[2] or 0) or 0) > now
+      size = size[1]
+    end
+  elseif types[i] == 'list' then
     size = redis.pcall('LLEN', key)
   elseif types[i] == 'zset' then
     size = redis.pcall('ZCARD', key)

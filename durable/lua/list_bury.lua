@@ -1,12 +1,13 @@
 --[[ list_bury: dead letters and quarantine, each bounded. Not a script of its own.
 
-Gives bury, trim_dead, quarantine. Index and job go together: what is trimmed is gone. A key
+Needs told. Gives bury, trim_dead, quarantine. Index and job go together: what is trimmed is gone. A key
 that is not ours (another type) is never deleted.
 ]]
 local trim_step = 1000 -- entries that one script trims
 
 -- bury makes a job dead, with more fields and their values if given; the caller removes it from where it was, afterwards.
 local function bury(id, reason, ...)
+  tell(id, 'd', nil, false, reason)
   redis.call('ZADD', dead, now, id)
   redis.call('HSET', prefix .. 'job:' .. id, 'status', 'dead', 'claim_token', '', 'reason', reason, ...)
   count('dead', 1)
@@ -39,6 +40,7 @@ local function quarantine(id, reason, max)
   redis.call('ZADD', corrupt, now, name)
   redis.call('HSET', reasons, name, reason)
   if name == id and type_of(prefix .. 'job:' .. id) == 'hash' then
+    tell(id, 'd', nil, false, reason)
     redis.call('HSET', prefix .. 'job:' .. id, 'status', 'corrupt', 'claim_token', '', 'reason', reason)
   end
   local over = math.min(redis.call('ZCARD', corrupt) - max, trim_step)

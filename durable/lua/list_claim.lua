@@ -9,7 +9,8 @@ ARGV  id, n         see list_sender
                     were named
 Returns status next_due dropped corrupt gap fence jobs, then for each job id payload kind, then for each
         job that has more: its position, from 0, headers and, with spaces between, attempts crashes
-        deliveries max_attempts timeout (ms). Without: a first delivery with nothing set.
+        deliveries max_attempts timeout (ms) followed (1: others want to be told of it). Without: a first delivery
+        with nothing set.
         fence is that of the first job; the others have the next ones.
         status: J jobs, L jobs and nothing is left, E nothing there, M stopped early, P paused, R reconcile (name what you
         hold, under the next number); next_due in ms, -1 for none.
@@ -20,6 +21,7 @@ Entry before stamp, destination before source: what a script that stopped half-w
 surplus entry, and those are dropped where they are met. An entry is judged by its job alone.
 ]]
 --#include list_base
+--#include told
 --#include list_sender
 --#include list_bury
 --#include list_give_back
@@ -38,8 +40,9 @@ end
 local lease_end = tonumber(redis.call('ZSCORE', consumers, id) or 0)
 if lease_end == 0 then return {'FENCED'} end
 if lease_end <= now then return {'EXPIRED'} end
-local kind, last, last_status, last_fence, suspect = unpack(redis.call('HMGET', sender,
-  'kind', 'claim', 'claim_status', 'claim_fence', 'suspect'))
+local kind, last, last_status, last_fence, suspect, follow = unpack(redis.call('HMGET', sender,
+  'kind', 'claim', 'claim_status', 'claim_fence', 'suspect', 'follow'))
+told_by = follow
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
@@ -69,7 +72,7 @@ end
 -- give_more gives what only some have of the job that was given last.
 local function give_more(headers, ...)
   local at = #more
-  more[at + 1], more[at + 2], more[at + 3] = given - 1, headers or '', string.format('%d %d %d %d %d', ...)
+  more[at + 1], more[at + 2], more[at + 3] = given - 1, headers or '', string.format('%d %d %d %d %d %d', ...)
 end
 
 -- read gives the fields of a job that tell whether it can be claimed; if it is as it was appended, as
@@ -79,9 +82,9 @@ local function read(job)
   if f.err then return f end
   local payload, job_kind, headers = f[1], f[2], f[3]
   local fields = (payload and 1 or 0) + (job_kind and 1 or 0) + (headers and 1 or 0) + (f[4] and 1 or 0)
-  if payload and fields == redis.call('HLEN', job) then return nil, payload, job_kind, headers end
+  if payload and fields == redis.call('HLEN', job) then return nil, payload, job_kind, headers, f[4] end
   return redis.pcall('HMGET', job, 'status', 'claim_token', 'payload', 'kind', 'headers',
-    'attempts', 'crashes', 'deliveries', 'max_attempts', 'timeout_ms')
+    'attempts', 'crashes', 'deliveries', 'max_attempts', 'timeout_ms', 'append', 'followers')
 end
 
 -- The same number again: what is still claimed under it, from the jobs and not from memory,
@@ -95,7 +98,8 @@ if number == last then
     if f and not f.err and f[2] == token and not seen[ids[i]] then
       seen[ids[i]] = true
       give(ids[i], f[3], f[4])
-      give_more(f[5], whole(f[6]) or 0, whole(f[7]) or 0, whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0)
+      give_more(f[5], whole(f[6]) or 0, whole(f[7]) or 0, whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0,
+        followed(f[11], f[12]) and 1 or 0)
     end
   end
   first_fence = whole(last_fence) or 0
@@ -233,11 +237,11 @@ local function take(source)
     local passed, batch, keys, deliveries, from = 0, {}, {}, {}, {}
     for i = #ids, 1, -1 do
       local job_id = ids[i]
-      local job, f, payload, job_kind, headers = job_prefix .. job_id, {}
-      if #job_id <= max_id then f, payload, job_kind, headers = read(job) end
+      local job, f, payload, job_kind, headers, append = job_prefix .. job_id, {}
+      if #job_id <= max_id then f, payload, job_kind, headers, append = read(job) end
       if f or met[job_id] or job_id == '' then f = f or {nil, nil, payload} end
       if not f or not set_apart(job_id, f) then
-        if f then payload, job_kind, headers = f[3], f[4], f[5] end
+        if f then payload, job_kind, headers, append = f[3], f[4], f[5], f[11] end
         bytes = bytes + #(payload or '')
         if taken + #batch > 0 and bytes > max_bytes then
           full = true
@@ -247,6 +251,7 @@ local function take(source)
         batch[#batch + 1], keys[#batch + 1] = job_id, job
         if places then from[#batch] = places[i] end
         give(job_id, payload, job_kind)
+        local watched = followed(append, f and f[12]) and 1 or 0
         if f then
           local attempts, crashes, before, max_attempts, timeout = unpack(numbers(f))
           if crashes > 0 then
@@ -254,10 +259,10 @@ local function take(source)
             redis.call('HSET', sender, 'suspect', job_id)
           end
           deliveries[#batch] = string.format('%d', before + 1)
-          give_more(headers, attempts, crashes, before + 1, max_attempts, timeout)
+          give_more(headers, attempts, crashes, before + 1, max_attempts, timeout, watched)
         else
           deliveries[#batch] = '1'
-          if headers then give_more(headers, 0, 0, 1, 0, 0) end
+          if headers or watched == 1 then give_more(headers, 0, 0, 1, 0, 0, watched) end
         end
       end
       passed = passed + 1
@@ -287,6 +292,7 @@ if taken > 0 then
   redis.call('HSET', counters, 'fence', string.format('%d', first_fence + taken - 1))
 end
 
+tell_all()
 count('claimed', taken)
 count('dropped', dropped)
 count('deferred', deferred)

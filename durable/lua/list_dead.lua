@@ -18,6 +18,7 @@ in dead. Discard: the hash goes first, as the job ends; an entry without one is 
 The cursor carries when the first step was made: what dies later is not part of it, so that a walk ends.
 ]]
 --#include list_base
+--#include told
 --#include list_engine
 --#include list_record
 local action, max_backlog, cursor, limit, looks = arg(), tonumber(arg()), arg(), tonumber(arg()), tonumber(arg())
@@ -31,6 +32,7 @@ redis.call('ZREM', consumers, '') -- the primer: never grows
 -- act moves a dead job, and says whether it did.
 local function act(job_id)
   local job = prefix .. 'job:' .. job_id
+  tell(job_id, action == 'discard' and 'g' or 'r')
   if action == 'discard' then
     redis.call('DEL', job)
   else
@@ -84,6 +86,7 @@ else
   end
 end
 
+tell_all()
 count('dropped', surplus)
 count(action == 'redrive' and 'redriven' or 'discarded', #moved)
 local reply = {'OK', cursor, full and 1 or 0, #moved}

@@ -50,11 +50,13 @@ local function give_back(consumer, job_id, charge, max_crashes, max_corrupt)
       bury(job_id, 'worker lost', 'crashes', crashes)
       became = 'dead'
     else
+      tell(job_id, 'r')
       redis.call('ZADD', scheduled, now + 100 + spread(job_id, 1900), job_id)
       redis.call('HSET', job, 'status', 'scheduled', 'claim_token', '', 'crashes', crashes)
       became = 'charged'
     end
   else
+    tell(job_id, 'r')
     ready_return(job_id)
     redis.call('HSET', job, 'status', 'pending', 'claim_token', '')
     became = 'returned'

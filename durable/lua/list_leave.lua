@@ -8,6 +8,7 @@ Returns OK more
 Called by consumer.Leave.
 ]]
 --#include list_base
+--#include told
 --#include list_bury
 --#include list_give_back
 local id, budget, max_crashes, max_corrupt = arg(), tonumber(arg()), tonumber(arg()), tonumber(arg())
@@ -20,10 +21,12 @@ if not redis.call('ZSCORE', consumers, id) then return {'OK', 0} end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 if redis.call('EXISTS', sender) == 1 then redis.call('HSET', sender, 'leaving', 1) end
+if following then told_by = redis.call('HGET', sender, 'follow') end
 redis.call('ZADD', consumers, 'XX', 0, id)
 for _, job_id in ipairs(redis.call('LRANGE', list, 0, budget - 1)) do
   give_back(id, job_id, false, max_crashes, max_corrupt)
 end
+tell_all()
 if redis.call('LLEN', list) > 0 then return {'OK', 1} end
 redis.call('ZREM', consumers, id)
 return {'OK', 0}

@@ -12,6 +12,7 @@ with its job only if the job is what the entry says; otherwise it is a surplus c
 hash goes first, as the job ends. A key of another type is never deleted.
 ]]
 --#include list_base
+--#include told
 local budget, members = tonumber(arg()), tonumber(arg())
 local names = {'pending', 'scheduled', 'dead', 'corrupt', 'completed', 'processing'}
 local left, deleted = {}, {}
@@ -25,6 +26,7 @@ local function purge(i, ids, drop, is_its)
     local job = prefix .. 'job:' .. job_id
     local f = redis.pcall('HMGET', job, 'status', 'claim_token')
     if not f.err and is_its(f[1] or '', f[2] or '', job) then
+      if names[i] ~= 'completed' then tell(job_id, 'g') end
       redis.call('DEL', job)
       deleted[i] = deleted[i] + 1
     end
@@ -108,6 +110,7 @@ for i, name in ipairs(names) do
   end
 end
 
+tell_all()
 local reply, all = {'OK'}, 0
 for i = 1, #names do
   reply[1 + i], reply[1 + #names + i] = deleted[i], left[i]

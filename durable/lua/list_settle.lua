@@ -19,6 +19,7 @@ The hash goes before the entry only where a job ends; everything else has its de
 first and its entry removed last.
 ]]
 --#include list_base
+--#include told
 --#include list_sender
 --#include list_bury
 --#include list_retain
@@ -29,8 +30,8 @@ do
   if bad then return bad end
 end
 
-local kind, last, suspect, answer_codes, answer_trimmed = unpack(redis.call('HMGET', sender,
-  'kind', 'settle', 'suspect', 'settle_codes', 'settle_trimmed'))
+local kind, last, suspect, answer_codes, answer_trimmed, follow = unpack(redis.call('HMGET', sender,
+  'kind', 'settle', 'suspect', 'settle_codes', 'settle_trimmed', 'follow'))
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
@@ -39,11 +40,13 @@ if number == last then
 end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
+told_by = follow
 
 local codes, over, gone, released, ended = {}, {}, {}, {}, {} -- gone: IDs in their order, and true by ID
 local done, retained, retried, snoozed = 0, 0, 0, 0
 
 local function later(job_id, delay, ...)
+  tell(job_id, 'r')
   redis.call('ZADD', scheduled, now + delay, job_id)
   redis.call('HSET', job_prefix .. job_id, 'status', 'scheduled', 'claim_token', '', ...)
 end
@@ -77,6 +80,7 @@ local function complete(job_id, token)
     again = status == 'completed' and by == token and not ended[job_id]
   end
   if code and not again then return code end
+  tell(job_id, 'c')
   local retention = redis.call('HGET', job, 'retention_ms')
   retention = retention and whole(retention) or 0
   if retention > 0 then
@@ -112,6 +116,7 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
   elseif verdict == 'L' then
     -- Pushed below, the last one first, so that the first of the batch ends at the head. Until then
     -- a second outcome for it in this batch is stale.
+    tell(job_id, 'r')
     released[#released + 1] = job_id
     released[job_id] = true
     return code
@@ -135,6 +140,9 @@ for _ = 1, runs do
     cleared = cleared or (job_id == suspect and code ~= 'S')
   end
 end
+
+-- Told before jobs go.
+tell_all()
 
 -- To the queue first; only then is the claim given up.
 for i = #released, 1, -1 do

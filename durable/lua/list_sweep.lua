@@ -16,6 +16,7 @@ keyspace each time, and registered again with a fresh lease: if its consumer liv
 not the lease ends and the list is swept as any other.
 ]]
 --#include list_base
+--#include told
 --#include list_bury
 --#include list_give_back
 --#include list_retain
@@ -81,6 +82,7 @@ for i, c in ipairs(lost) do
     end
   end
 end
+tell_all()
 local trimmed = trim_dead(max_dead)
 trim_completed(max_completed)
 

@@ -1,0 +1,43 @@
+--[[ list_follow: has a follower told of jobs, whoever has appended them, and tells what each is now. It is also how a
+follower says that it is still there.
+
+ARGV  follower   see list_follower
+      cursor     the last entry of its stream that it has; '': it is not said
+      count      so many IDs follow
+Returns OK last, then for each ID its record (see list_record), or the ID and empty words where there is no such job.
+        last is the last entry of its stream. UNKNOWN.
+Called by follower.Follow and follower.Await.
+]]
+--#include list_base
+--#include told
+--#include list_record
+--#include list_follower
+local cursor, ids = arg(), tonumber(arg())
+local followers_of_one = 32 -- besides the one of its sender
+local reply = {'OK', last}
+
+renew()
+if cursor ~= '' and cursor == last then redis.call('XTRIM', stream, 'MAXLEN', 0) end
+
+-- join notes the follower with a job, and forgets those that are no more.
+local function join(job)
+  local append, named = unpack(redis.call('HMGET', job, 'append', 'followers'))
+  if sent_for(append) == f then return end
+  local all = {}
+  for other in string.gmatch(named or '', '%S+') do
+    if other == f then return end
+    if listens(other) then all[#all + 1] = other end
+  end
+  if #all >= followers_of_one then table.remove(all, 1) end
+  all[#all + 1] = f
+  redis.call('HSET', job, 'followers', table.concat(all, ' '))
+end
+
+local ends = {pending = true, scheduled = true, processing = true, dead = true} -- still to be told of
+for _ = 1, ids do
+  local job_id = arg()
+  local r = record(job_id)
+  if r and ends[r[2]] then join(prefix .. 'job:' .. job_id) end
+  for i = 1, words do reply[#reply + 1] = r and r[i] or (i == 1 and job_id or '') end
+end
+return reply
