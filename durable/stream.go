@@ -144,7 +144,7 @@ func (s *Stream) Info() (Info, error) {
 
 func (s *Stream) capabilities() Capabilities {
 	return Capabilities{
-		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, FanOut: true, Expiry: true,
+		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, FanOut: true, Expiry: true, Cancel: true,
 	}
 }
 
@@ -177,6 +177,7 @@ func (s *Stream) Sweep(ctx context.Context) (Swept, error) {
 	swept := answer.swept()
 	s.cursor.Store(answer.text())
 	s.scan.Store(answer.text())
+	swept.Ended = int(answer.int())
 	return swept, nil
 }
 

@@ -122,9 +122,18 @@ func (s *Stream) Purge(ctx context.Context, r PurgeRequest) (Purged, error) {
 	return answer.purged(), nil
 }
 
-// Cancel is not possible.
-func (s *Stream) Cancel(context.Context, CancelRequest) (Cancelled, error) {
-	return Cancelled{}, failed(s.name, "cancel", ErrUnsupported, nil)
+// Cancel ends a job for all groups that have not finished it. Where nobody has claimed it and no other group
+// wants it, it is over in this step; else every group is told, and those for which it waits pass it by. The answer
+// is about this handle's group first, and about another one where only that runs it.
+func (s *Stream) Cancel(ctx context.Context, r CancelRequest) (Cancelled, error) {
+	_, answer, err := s.run(ctx, s.redis.commands, streamScripts.cancel, r.ID, r.Life, s.opts.MaxCompleted)
+	if err != nil {
+		return Cancelled{}, err
+	}
+	if len(answer) == 0 {
+		return Cancelled{}, fmt.Errorf("%w: %q of stream %s", ErrNoJob, r.ID, s.name)
+	}
+	return Cancelled{Running: answer.int() == 1, Consumer: answer.text()}, nil
 }
 
 // SetLimits is not possible.

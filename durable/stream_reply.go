@@ -50,12 +50,13 @@ func (r *reply) streamClaimed(code, token string) (Claimed, error) {
 }
 
 // streamRecordWords is how many words of an answer describe one record.
-const streamRecordWords = recordWords + 2
+const streamRecordWords = recordWords + 3
 
 // streamRecord takes one record.
 func (r *reply) streamRecord() Record {
 	record := r.record()
 	record.Life = r.text()
 	record.Expires = r.time()
+	record.Cancelling = r.int() == 1
 	return record
 }

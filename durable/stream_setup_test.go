@@ -261,6 +261,7 @@ func (b *streamBundle) sweep() durable.Swept {
 		all.Returned += s.Returned
 		all.Dead += s.Dead
 		all.Trimmed += s.Trimmed
+		all.Ended += s.Ended
 		if !s.More {
 			return all
 		}

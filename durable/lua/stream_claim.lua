@@ -24,8 +24,8 @@ that is pending without a stamp, and the count of held claims finds it.
 --#include list_sender
 --#include stream_entry
 --#include stream_bury
---#include stream_give_back
 --#include stream_retain
+--#include stream_give_back
 local slots, max_bytes, held = tonumber(arg()), tonumber(arg()), tonumber(arg())
 local max_crashes, max_corrupt, max_completed, named = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local surplus = 64 -- entries looked at besides those that are taken
@@ -45,7 +45,7 @@ if number < last then return {'OLD'} end
 local token = id .. ':' .. n
 local given = {} -- words of the jobs
 local expired = {}
-local dropped, spoilt, retained = 0, 0, 0
+local dropped, spoilt, cancelled, retained = 0, 0, 0, 0
 local seen, woken_at = '', ''
 
 local function answer(status)
@@ -65,7 +65,7 @@ local function answer(status)
 end
 
 local record_fields = {'append', 'entry', 'delayed', F.redriven, F.status, F.claim_token, F.attempts, F.crashes,
-  F.deliveries, F.fence}
+  F.deliveries, F.fence, F.cancel_ms}
 local function read(job_id)
   return redis.pcall('HMGET', job_prefix .. job_id, unpack(record_fields))
 end
@@ -239,12 +239,17 @@ local function consider(entry, v)
     return nil
   end
   local expires = whole(b.expires_at_ms)
-  if expires > 0 and expires <= now then
+  local marked = (f[11] or '') ~= ''
+  if marked or (expires > 0 and expires <= now) then
     local retention = whole(b.retention_ms)
-    ends(job_id, entry, 'expired', retention, 'entry', f[2] or entry)
+    ends(job_id, entry, marked and 'cancelled' or 'expired', retention, 'entry', f[2] or entry)
     if retention > 0 then retained = retained + 1 end
     met[job_id] = entry
-    expired[#expired + 1] = job_id
+    if marked then
+      cancelled = cancelled + 1
+    else
+      expired[#expired + 1] = job_id
+    end
     return nil
   end
   local crashes = whole(f[8])
@@ -376,6 +381,7 @@ if retained > 0 then trim_completed(max_completed) end
 count('claimed', taken)
 count('dropped', dropped)
 count('expired', #expired)
+count('cancelled', cancelled)
 count('deferred', deferred)
 if taken > 0 then return remember('J') end
 if looks <= 0 or #due == promotions then return remember('M') end

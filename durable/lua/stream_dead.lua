@@ -38,7 +38,7 @@ local function act(job_id, letter)
     local entry = add_entry(stream, job_id, b.kind, b.payload, b.append, b.headers, b.max_attempts, b.timeout_ms, b.retention_ms,
       b.expires_at_ms, 'for_group', group)
     redis.call('HSET', job, F.redriven, entry, F.status, 'pending', F.attempts, 0, F.crashes, 0, F.claim_token, '')
-    redis.call('HDEL', job, F.buried)
+    redis.call('HDEL', job, F.buried, F.cancel_ms)
     room = room - 1
   end
   redis.call('XDEL', dead, letter)

@@ -1,6 +1,7 @@
 --[[ stream_entry: an entry of the stream, and how our group is done with it. Not a script of its own.
 
-Gives body, entry_of, id_of, ensure_group, pending_of, claim_for, others_done, finish, forget, put_back and wake_up.
+Gives body, entry_of, id_of, owner, ensure_group, pending_of, claim_for, wanted, alone, others_done, finish, forget, put_back and
+wake_up.
 
 An entry stays where it is until every group is done with it, which is Redis's own knowledge: it is not
 after the last one the group was given, and it is not pending there. So foreign groups count too.
@@ -39,6 +40,11 @@ local function id_of(entry, b)
   return entry
 end
 
+-- owner is the consumer that a token was given to.
+local function owner(token)
+  return string.match(token or '', '^(.*):') or ''
+end
+
 -- pending_of gives the entries that a consumer has been given, up to n, the oldest first.
 local function pending_of(consumer, n)
   local got = redis.pcall('XPENDING', stream, group, '-', '+', n, consumer)
@@ -68,12 +74,22 @@ local function other_groups()
   return others
 end
 
+-- wanted tells whether a group is not done with an entry. One that is not there yet is done with nothing.
+local function wanted(name, entry, last)
+  local g = all_groups[name]
+  return not g or padded(entry) > (last or padded(g.last)) or redis.call('XPENDING', stream, name, entry, entry, 1)[1] ~= nil
+end
+
+-- alone tells whether there is no group but ours.
+local function alone()
+  return group_count == 0 or (group_count == 1 and all_groups[group] ~= nil)
+end
+
 -- others_done tells whether no other group wants an entry any more.
 local function others_done(entry)
-  if group_count <= 1 then return true end
-  local at = padded(entry)
+  if alone() then return true end
   for _, g in ipairs(other_groups()) do
-    if at > g.last or redis.call('XPENDING', stream, g.name, entry, entry, 1)[1] then return false end
+    if wanted(g.name, entry, g.last) then return false end
   end
   return true
 end
@@ -89,7 +105,7 @@ end
 -- finish ends entries for our group, and for good where no other group wants them.
 local function finish(entries)
   local gone = entries
-  if group_count > 1 then
+  if not alone() then
     gone = {}
     for _, entry in ipairs(entries) do
       if others_done(entry) then gone[#gone + 1] = entry end
@@ -104,17 +120,17 @@ local function forget(ids)
   local gone = {}
   for _, job_id in ipairs(ids) do
     local job = job_prefix .. job_id
-    local alone = group_count <= 1
-    if not alone then
+    local last = alone()
+    if not last then
       local entry = redis.call('HGET', job, 'entry')
       redis.call('HDEL', job, unpack(own_fields))
-      alone = not entry or others_done(entry)
+      last = not entry or others_done(entry)
       for _, g in ipairs(other_groups()) do
         local status = redis.call('HGET', job, g.status)
-        alone = alone and (not status or status == '')
+        last = last and (not status or status == '')
       end
     end
-    if alone then gone[#gone + 1] = job end
+    if last then gone[#gone + 1] = job end
   end
   for from = 1, #gone, 1000 do
     redis.call('DEL', unpack(gone, from, math.min(from + 999, #gone)))

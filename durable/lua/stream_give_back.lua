@@ -1,5 +1,5 @@
 --[[ stream_give_back: returns one pending entry of a consumer to the queue, judged by its job's record.
-Not a script of its own. Needs stream_entry and stream_bury.
+Not a script of its own. Needs stream_entry, stream_bury and stream_retain.
 
 Why suspects: when a process dies, one of the jobs it held may have killed it, and nothing
 tells which. All of them are charged one crash and become suspects (crashes > 0). From then on
@@ -22,12 +22,7 @@ local function spread(id, range)
   return h % range
 end
 
--- owner is the consumer that a token was given to.
-local function owner(token)
-  return string.match(token or '', '^(.*):') or ''
-end
-
--- give_back says what became of the entry: returned, charged, dead, dropped or corrupt. Nobody's
+-- give_back says what became of the entry: returned, charged, dead, cancelled, dropped or corrupt. Nobody's
 -- (consumer '') is one that a foreign consumer was given so many times, and never acknowledged.
 local function give_back(consumer, entry, charge, max_crashes, max_corrupt, given)
   local b, v = entry_of(entry)
@@ -40,7 +35,7 @@ local function give_back(consumer, entry, charge, max_crashes, max_corrupt, give
   end
   local job_id = id_of(entry, b)
   local job = job_prefix .. job_id
-  local f = #job_id <= max_id and redis.pcall('HMGET', job, F.status, F.claim_token, F.crashes, F.redriven, 'entry', 'append') or {err = 'long'}
+  local f = #job_id <= max_id and redis.pcall('HMGET', job, F.status, F.claim_token, F.crashes, F.redriven, 'entry', 'append', F.cancel_ms) or {err = 'long'}
   if f.err then
     quarantine(job_id, entry, v, #job_id <= max_id and 'its key is not a hash' or 'its ID is too long', max_corrupt)
     finish({entry})
@@ -64,6 +59,13 @@ local function give_back(consumer, entry, charge, max_crashes, max_corrupt, give
   if token ~= '' and not mine and redis.call('ZSCORE', consumers, holder) then
     claim_for(holder, {entry})
     return 'dropped'
+  end
+
+  if (f[7] or '') ~= '' then
+    ends(job_id, entry, 'cancelled', whole(b.retention_ms) or 0)
+    end_noted()
+    count('cancelled', 1)
+    return 'cancelled'
   end
 
   local became

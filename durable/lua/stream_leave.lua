@@ -11,6 +11,7 @@ Called by consumer.Leave.
 --#include stream_base
 --#include stream_entry
 --#include stream_bury
+--#include stream_retain
 --#include stream_give_back
 local id, budget, max_crashes, max_corrupt = arg(), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local sender = prefix .. 'sender:' .. id
@@ -31,4 +32,5 @@ wake_up()
 if #pending_of(id, 1) > 0 then return {'OK', 1} end
 redis.call('XGROUP', 'DELCONSUMER', stream, group, id)
 redis.call('ZREM', consumers, id)
+redis.call('DEL', prefix .. 'cancels:' .. id)
 return {'OK', 0}

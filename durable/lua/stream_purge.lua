@@ -15,6 +15,7 @@ everybody's, and go for all. The record goes first, as the job ends. A key of an
 --#include stream_base
 --#include stream_entry
 --#include stream_bury
+--#include stream_retain
 --#include stream_give_back
 --#include stream_record
 local max_corrupt, budget, members = tonumber(arg()), tonumber(arg()), tonumber(arg())
@@ -150,7 +151,7 @@ local function purge_processing(i)
     local n = math.min(budget, left[i])
     if n > 0 then
       local entries = pending_of(c, n)
-      drop_entries(i, entries, c, function(status, token) return status == 'processing' and holder_of(token) == c end)
+      drop_entries(i, entries, c, function(status, token) return status == 'processing' and owner(token) == c end)
       budget = budget - #entries
       left[i] = left[i] - #entries
     end

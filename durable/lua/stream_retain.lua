@@ -1,7 +1,7 @@
 --[[ stream_retain: how a job ends for our group, but for dead and corrupt ones. Not a script of its own. Needs
 stream_entry.
 
-Gives ends, end_noted and trim_completed. A record that is kept, for as long as the job asks, is its hash with status
+Gives ends, end_noted, retain_delayed and trim_completed. A record that is kept, for as long as the job asks, is its hash with status
 completed, cancelled or expired: what it was and how it ran, its size in place of its payload, and its headers only if they
 are short. Where there is one group it has a TTL. The index completed (ID → when it is forgotten) bounds the number of
 records, and finds those that have no TTL.
@@ -9,17 +9,25 @@ records, and finds those that have no TTL.
 local retain_step = 1000 -- records that one script trims
 local retain_headers = 4096 -- bytes of headers that are kept
 
--- retain keeps the record, with more fields and their values if given.
-local function retain(job_id, entry, status, retention, ...)
+-- retain keeps the record of a job with body b, with more fields and their values if given.
+local function retain(job_id, b, status, retention, ...)
   local job = job_prefix .. job_id
-  local b = entry_of(entry) or {}
   local headers = b.headers or ''
   redis.call('ZADD', completed, now + retention, job_id)
   redis.call('HSET', job, F.status, status, F.claim_token, '', F.completed_at_ms, now_text, F.retention_ms, retention,
     'kind', b.kind or '', 'payload_bytes', #(b.payload or ''),
     'max_attempts', b.max_attempts or 0, 'timeout_ms', b.timeout_ms or 0, 'headers', #headers <= retain_headers and headers or '',
     'expires_at_ms', b.expires_at_ms or 0, ...)
-  if group_count <= 1 then redis.call('PEXPIRE', job, retention) end
+  if alone() then redis.call('PEXPIRE', job, retention) end
+end
+
+-- retain_delayed does it for one that is not in the stream yet.
+local function retain_delayed(job_id, status, retention)
+  local job, b = job_prefix .. job_id, {}
+  local names = {'kind', 'payload', 'headers', 'max_attempts', 'timeout_ms', 'expires_at_ms'}
+  for i, value in ipairs(redis.call('HMGET', job, unpack(names))) do b[names[i]] = value or nil end
+  retain(job_id, b, status, retention)
+  redis.call('HDEL', job, 'delayed', 'payload', 'retention_ms')
 end
 
 -- ends notes that our group is done with a job, and keeps its record if it asks for that. The caller does end_noted,
@@ -27,7 +35,7 @@ end
 local noted = {ids = {}, entries = {}, foreign = {}}
 local function ends(job_id, entry, status, retention, ...)
   if retention > 0 then
-    retain(job_id, entry, status, retention, ...)
+    retain(job_id, entry_of(entry) or {}, status, retention, ...)
   else
     local list = entry == job_id and noted.foreign or noted.ids
     list[#list + 1] = job_id

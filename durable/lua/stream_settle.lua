@@ -7,8 +7,8 @@ ARGV  id, n         see list_sender
       count         then for each outcome: id token verdict delay (ms) max_attempts reason
                     verdict: D done, R retry, S snooze, X dead, L release
 Returns OK codes trimmed gap
-        codes: one letter each: O applied, X a retry that used the attempts up, G no such job,
-        S the token is another: nothing was changed
+        codes: one letter each: O applied, X a retry that used the attempts up, C it was to be cancelled, and has ended so
+        where it would have waited, G no such job, S the token is another: nothing was changed
         UNKNOWN, OLD.
 Called by consumer.Settle.
 
@@ -35,7 +35,7 @@ redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 ensure_group()
 
 local codes, gone, released, later_on, over = {}, {}, {}, {}, {}
-local done, retained, retried, snoozed = 0, 0, 0, 0
+local done, retained, retried, snoozed, cancelled = 0, 0, 0, 0, 0
 
 local function later(job_id, entry, delay, ...)
   redis.call('ZADD', retries, now + delay, entry)
@@ -53,7 +53,7 @@ end
 
 local function settle(job_id, token, verdict, delay, max_attempts, reason)
   local job = job_prefix .. job_id
-  local f = redis.pcall('HMGET', job, F.claim_token, 'entry', F.retention_ms, F.redriven)
+  local f = redis.pcall('HMGET', job, F.claim_token, 'entry', F.retention_ms, F.redriven, F.cancel_ms)
   local holds, again = f[1], false
   if over[job_id] or f.err or (not holds and redis.call('EXISTS', job) == 0) then return 'G' end
   if holds ~= token and verdict == 'D' then
@@ -66,6 +66,20 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
 
   local entry = f[4] or f[2]
   local code = 'O'
+  if (f[5] or '') ~= '' then
+    redis.pcall('HDEL', prefix .. 'cancels:' .. id, job_id)
+    if verdict ~= 'D' and verdict ~= 'X' then
+      local retention, more = whole(f[3]) or 0, {}
+      if verdict == 'R' then
+        more = {F.attempts, (whole(redis.call('HGET', job, F.attempts)) or 0) + 1, F.reason, reason}
+      end
+      ends(job_id, entry, 'cancelled', retention, unpack(more))
+      if retention > 0 then retained = retained + 1 end
+      over[job_id] = true
+      cancelled = cancelled + 1
+      return 'C'
+    end
+  end
   if verdict == 'D' then
     over[job_id] = true
     if again then
@@ -124,4 +138,5 @@ count('completed', done)
 count('retried', retried)
 count('snoozed', snoozed)
 count('released', #released)
+count('cancelled', cancelled)
 return {'OK', answer, trimmed, gap('settle', last, number)}

@@ -10,7 +10,7 @@ ARGV  max_crashes, max_dead, max_corrupt, max_completed
       idle       ms that a pending entry of a consumer without a lease may be left alone
       found      entries that one step of XAUTOCLAIM looks at
       lease      ms, for a consumer whose lease is not known
-Returns OK fenced returned dead trimmed more cursor scan registered
+Returns OK fenced returned dead trimmed more cursor scan ended registered
 Called by Stream.Sweep.
 
 Whose lease has ended is known by the registry, and what it held by its pending list. XAUTOCLAIM
@@ -21,8 +21,8 @@ also takes from the living, and these get back what they hold in the same script
 --#include stream_base
 --#include stream_entry
 --#include stream_bury
---#include stream_give_back
 --#include stream_retain
+--#include stream_give_back
 --#include list_stall
 local max_crashes, max_dead, max_corrupt, max_completed = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local budget, members = tonumber(arg()), tonumber(arg())
@@ -33,7 +33,7 @@ local stale = 8 -- consumers without a lease that one sweep removes
 redis.call('ZREM', consumers, '') -- the primer: never grows
 local stall_length, stall_end = stalled()
 
-local fenced, returned_n, buried, more, registered = 0, 0, 0, 0, 0
+local fenced, returned_n, buried, cancelled, more, registered = 0, 0, 0, 0, 0, 0
 
 -- charged decides once who is charged for the loss of a consumer, and remembers it in its
 -- record: '-' nobody, '*' everything it held, '=<id>' the suspect alone.
@@ -61,6 +61,7 @@ end
 local function tally(became)
   if became == 'returned' or became == 'charged' then returned_n = returned_n + 1 end
   if became == 'dead' then buried = buried + 1 end
+  if became == 'cancelled' then cancelled = cancelled + 1 end
 end
 
 if redis.call('ZCARD', consumers) > 0 then ensure_group() end
@@ -86,6 +87,7 @@ for i, c in ipairs(lost) do
     if #pending_of(c, 1) == 0 then
       if all_groups[group] then redis.call('XGROUP', 'DELCONSUMER', stream, group, c) end
       redis.call('ZREM', consumers, c)
+      redis.call('DEL', prefix .. 'cancels:' .. c)
     else
       more = 1
     end
@@ -191,4 +193,4 @@ wake_up()
 local trimmed = trim_dead(max_dead)
 trim_completed(max_completed)
 count('registered', registered)
-return {'OK', fenced, returned_n, buried, trimmed, more, cursor, scan, registered}
+return {'OK', fenced, returned_n, buried, trimmed, more, cursor, scan, cancelled, registered}
