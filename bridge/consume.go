@@ -28,26 +28,14 @@ func (s *session) consume() {
 	parked := parking{s: s, store: s.r.q.storePacer("wait for jobs")}
 	paused := newPacer(s.r.q.log, "claim", 50*time.Millisecond, 500*time.Millisecond)
 	for {
-		slots := s.room(ctx)
+		s.room(ctx)
 		if ctx.Err() != nil { // perhaps both at once
 			return
 		}
-		s.r.q.dues.forget()
-		claimed, err := s.claim(ctx, asking, slots)
+		claimed, drained, err := s.step(ctx, asking)
 		if err != nil {
 			return
 		}
-		s.r.q.tally.lastClaim.Store(time.Now().UnixNano())
-		s.report(claimed)
-		switch claims, held := s.hold(claimed.Jobs); {
-		case held && ctx.Err() != nil:
-			s.r.putBack(claims, errStopped)
-		case held:
-			s.r.crew.run(claims)
-		}
-		s.r.q.noteClaims(claimed.Status == durable.ClaimPaused)
-		drained := claimed.Status == durable.ClaimEmpty || claimed.Drained
-		s.drained.Store(drained)
 		switch {
 		case claimed.Status == durable.ClaimPaused:
 			sleep(ctx, paused.pause())
@@ -60,24 +48,54 @@ func (s *session) consume() {
 	}
 }
 
-// room waits until claims can be run, and tells how many, up to a batch. It returns 0 when ctx ends.
+// step makes one claim, with the turn, and has the crew run what it gave. drained: it left nothing.
+func (s *session) step(ctx, asking context.Context) (claimed durable.Claimed, drained bool, err error) {
+	s.turn.take()
+	defer s.turn.end()
+	slots := s.slots()
+	if slots <= 0 { // an append has had the turn, and taken the room
+		return claimed, false, nil
+	}
+	s.r.q.dues.forget()
+	if claimed, err = s.claim(ctx, asking, slots); err != nil {
+		return claimed, false, err
+	}
+	s.r.q.tally.lastClaim.Store(time.Now().UnixNano())
+	s.report(claimed)
+	switch claims, held := s.hold(claimed.Jobs); {
+	case held && ctx.Err() != nil:
+		s.r.putBack(claims, errStopped)
+	case held:
+		s.r.crew.run(claims)
+	}
+	s.r.q.noteClaims(claimed.Status == durable.ClaimPaused)
+	drained = claimed.Status == durable.ClaimEmpty || claimed.Drained
+	s.drained.Store(drained)
+	if drained {
+		select {
+		case s.emptied <- struct{}{}:
+		default:
+		}
+	}
+	return claimed, drained, nil
+}
+
+// room waits until claims can be run, or ctx ends.
 // A worker is idle when its handler has returned, though the store may not have been told yet: an
 // identity holds at most two claims for each worker, one that runs and one that is being
 // settled, and those that wait for a worker, so that a store that refuses to settle piles nothing up here.
-func (s *session) room(ctx context.Context) int {
-	for {
-		if slots := s.slots(); slots > 0 {
-			return slots
-		}
+func (s *session) room(ctx context.Context) {
+	for s.slots() <= 0 {
 		select {
 		case <-s.r.crew.changed:
 		case <-s.dropped:
 		case <-ctx.Done():
-			return 0
+			return
 		}
 	}
 }
 
+// slots is for how many more claims there is room, up to a batch.
 func (s *session) slots() int {
 	return min(s.r.crew.room(), 2*s.r.opts.Workers+aheadMost-s.heldCount(), maxClaim)
 }
@@ -85,8 +103,6 @@ func (s *session) slots() int {
 // claim asks until it is answered: the same request under the same number. It does not ask
 // again once ctx has ended; asking is what the answer is waited for with.
 func (s *session) claim(ctx, asking context.Context, slots int) (durable.Claimed, error) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
 	p := s.r.q.storePacer("claim")
 	request := durable.ClaimRequest{N: s.claims, Slots: slots, MaxBytes: maxBatchBytes, Held: s.heldCount()}
 	for {

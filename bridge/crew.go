@@ -67,6 +67,27 @@ func (c *crew) room() int {
 	return max(len(c.idle)+most-len(c.waiting), 0)
 }
 
+// quick tells whether claims are made ahead.
+func (c *crew) quick() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.low > 0
+}
+
+// wait waits until there may be more room, and reports false when soon is over, or where that is not to be expected. The
+// caller passes on by signal what it was told: somebody else may wait for room.
+func (c *crew) wait(soon <-chan time.Time) bool {
+	if !c.quick() {
+		return false
+	}
+	select {
+	case <-c.changed:
+		return true
+	case <-soon:
+		return false
+	}
+}
+
 func (c *crew) signal() {
 	select {
 	case c.changed <- struct{}{}:

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"time"
 
 	"github.com/seed-9dec4fca/weir/durable"
 )
@@ -10,15 +11,57 @@ import (
 // free, if nothing waits that would be claimed before. Such a job is durable before it starts as any other
 // is, and starts one round trip after it was sent.
 
-// taker is the session that can take so many jobs from an append now, with its turn held; nil: there is none, or it is
-// claiming, or has seen that others wait.
-func (q *Queue) taker() (s *session, slots int) {
+// turn is held by whoever claims for a session.
+type turn chan struct{}
+
+func (t turn) take() { t <- struct{}{} }
+func (t turn) end()  { <-t }
+
+// takeSoon is take, unless soon is over before.
+func (t turn) takeSoon(soon <-chan time.Time) bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	case <-soon:
+		return false
+	}
+}
+
+// fewTaken is how few jobs are worth a request of their own while there are more.
+const fewTaken = 64
+
+// shortBacklog is what quick workers claim in a tenth of a second or less.
+const shortBacklog = 16 * aheadMost
+
+// taker is the session that can take so many jobs from an append now, with its turn held; nil: there is none, or it
+// has seen that others wait. Under load it is waited for, as long as its workers are quick and for some milliseconds at
+// most, so that there is room for want jobs, and so is a claim that will leave nothing: else append and claim would
+// keep missing each other, and every job be written, read and written again.
+func (q *Queue) taker(want int) (s *session, slots int) {
 	s = q.session.Load()
-	if s == nil || !s.drained.Load() || !s.turn.TryLock() {
+	if s == nil || !s.drained.Load() && (!s.r.crew.quick() || q.backlog.Load() > shortBacklog) {
 		return nil, 0
 	}
-	if slots = s.slots(); q.session.Load() != s || s.ctx.Err() != nil || slots <= 0 {
-		s.turn.Unlock()
+	timer := time.NewTimer(ahead)
+	defer timer.Stop()
+	for !s.drained.Load() {
+		select {
+		case <-s.emptied:
+		case <-timer.C:
+			return nil, 0
+		}
+	}
+	if !s.turn.takeSoon(timer.C) {
+		return nil, 0
+	}
+	defer s.r.crew.signal()
+	for s.drained.Load() && s.ctx.Err() == nil && q.session.Load() == s {
+		if slots = s.slots(); slots >= want || slots > 0 && !s.r.crew.quick() || !s.r.crew.wait(timer.C) {
+			break
+		}
+	}
+	if slots = s.slots(); q.session.Load() != s || !s.drained.Load() || s.ctx.Err() != nil || slots <= 0 {
+		s.turn.end()
 		return nil, 0
 	}
 	return s, slots
@@ -30,8 +73,8 @@ func (s *session) lend() (end func()) {
 	q.session.Store(s)
 	return func() {
 		q.session.Store(nil)
-		s.turn.Lock() // what is under way is waited for
-		defer s.turn.Unlock()
+		s.turn.take() // what is under way is waited for
+		defer s.turn.end()
 	}
 }
 
@@ -55,12 +98,12 @@ func (s *session) take(from *shipper, producer durable.DirectProducer, n uint64,
 		s.drained.Store(false)
 	}
 	if err != nil || len(got.claims) == 0 {
-		return got.answer, s.turn.Unlock, err
+		return got.answer, s.turn.end, err
 	}
 	s.claims++
 	claims, held := s.hold(got.claims)
 	return got.answer, func() {
-		defer s.turn.Unlock()
+		defer s.turn.end()
 		switch {
 		case !held: // the lease is over: they come back
 		case s.r.stopped.Err() != nil:

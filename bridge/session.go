@@ -23,7 +23,7 @@ type session struct {
 
 	asking context.Context // ends when no claim's answer is waited for any more; set by consume
 	// turn is held while a claim is under way, by consume or by the shipper; it guards claims.
-	turn    sync.Mutex
+	turn    turn
 	claims  uint64 // number of the next claim
 	settles uint64 // number of the next settle; the settler's
 
@@ -32,7 +32,8 @@ type session struct {
 	endKeep context.CancelFunc
 	fence   *time.Timer // ends ctx when the lease does
 	dropped chan struct{}
-	drained atomic.Bool // the last claim left nothing
+	drained atomic.Bool   // the last claim left nothing
+	emptied chan struct{} // a token when it has
 
 	mu    sync.Mutex // guards what follows
 	until time.Time  // the lease, less a margin, by the local monotonic clock
@@ -41,7 +42,7 @@ type session struct {
 
 func newSession(r *run, consumer durable.Consumer, sent time.Time) *session {
 	s := &session{
-		r: r, consumer: consumer, claims: 1, settles: 1,
+		r: r, consumer: consumer, claims: 1, settles: 1, turn: make(turn, 1), emptied: make(chan struct{}, 1),
 		dropped: make(chan struct{}, 1), held: map[*execution]struct{}{},
 	}
 	s.ctx, s.end = context.WithCancelCause(r.values)

@@ -146,10 +146,13 @@ func (s *shipper) send() time.Duration {
 		}
 		s.producer, s.n = producer, 1
 	}
+	var taker *session
+	slots := 0
 	if s.doubts == 0 {
-		s.compose()
+		taker, slots = s.taker()
+		s.compose(slots)
 	}
-	answer, begin, err := s.append()
+	answer, begin, err := s.append(taker, slots)
 	defer begin()
 	switch {
 	case err == nil:
@@ -169,20 +172,25 @@ func (s *shipper) send() time.Duration {
 	return s.store.fail(err)
 }
 
-// append sends the request. When workers of this process are free it lets them have what nothing waits before, in the
+// append sends the request. If a session of this process takes some it lets it have what nothing waits before, in the
 // same exchange: begin, which must follow when the answer was taken, starts these jobs.
-func (s *shipper) append() (answer durable.Appended, begin func(), err error) {
+func (s *shipper) append(taker *session, slots int) (answer durable.Appended, begin func(), err error) {
 	producer, n, wires := s.producer, s.n, s.wires // an exchange may outlive the wait for it
-	begin = func() {}
-	if direct, ok := producer.(durable.DirectProducer); ok && s.doubts == 0 {
-		if taker, slots := s.q.taker(); taker != nil {
-			return taker.take(s, direct, n, wires, slots)
-		}
+	if taker != nil {
+		return taker.take(s, producer.(durable.DirectProducer), n, wires, slots)
 	}
 	answer, err = call(s.ctx, s.q, s.limit(), func(ctx context.Context) (durable.Appended, error) {
 		return producer.Append(ctx, n, wires)
 	})
-	return answer, begin, err
+	return answer, func() {}, err
+}
+
+// taker is a session that takes so many jobs of the next request, if there is one; see Queue.taker.
+func (s *shipper) taker() (taker *session, slots int) {
+	if _, direct := s.producer.(durable.DirectProducer); !direct {
+		return nil, 0
+	}
+	return s.q.taker(min(len(s.hand), fewTaken))
 }
 
 // limit bounds an exchange, so that no job in hand learns late that its time is up.
@@ -190,14 +198,19 @@ func (s *shipper) limit() time.Duration {
 	return min(callTimeout, max(s.next-s.q.now(), time.Millisecond))
 }
 
-// compose makes the request: a prefix of the hand, within the bounds of a batch.
-func (s *shipper) compose() {
+// compose makes the request: a prefix of the hand, within the bounds of a batch, and of what is taken at once if that
+// is not little: what waits in the store then is more work for it than what waits here.
+func (s *shipper) compose(taken int) {
+	most := maxBatch
+	if taken >= fewTaken {
+		most = min(most, taken)
+	}
 	clear(s.wires)
 	s.wires, s.request = s.wires[:0], 0
 	var bytes int64
 	for _, j := range s.hand {
 		bytes += j.size
-		if s.request == maxBatch || s.request > 0 && bytes > maxBatchBytes {
+		if s.request == most || s.request > 0 && bytes > maxBatchBytes {
 			break
 		}
 		s.wires = append(s.wires, j.wire)

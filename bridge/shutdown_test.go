@@ -368,6 +368,9 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+				if err := b.q.Flush(t.Context()); err != nil { // a job can complete before the answer to its append is here
+					t.Fatal(err)
+				}
 				b.outage.begin(durabletest.Fault{Action: action})
 				for i := range 1000 {
 					tickets = append(tickets, submit(t, kind, i))
