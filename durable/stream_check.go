@@ -123,7 +123,7 @@ var streamCommands = sync.OnceValue(func() []string {
 		streamScripts.open, streamScripts.append, streamScripts.close, streamScripts.claim, streamScripts.settle,
 		streamScripts.renew, streamScripts.sweep, streamScripts.leave, streamScripts.stats, streamScripts.groups,
 		streamScripts.lookup, streamScripts.jobs, streamScripts.dead, streamScripts.pause, streamScripts.purge,
-		streamScripts.cancel, streamScripts.cancels,
+		streamScripts.cancel, streamScripts.cancels, streamScripts.tell,
 	} {
 		for _, m := range call.FindAllStringSubmatch(s.text, -1) {
 			name := m[1]

@@ -86,7 +86,10 @@ func (c *streamConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcom
 	if n == 0 {
 		return Settled{}, s.misuse("settle", "numbers start at 1")
 	}
-	args := make([]any, 0, 5+6*len(outcomes))
+	if err := checkOutcomes(s.name, outcomes, s.capabilities()); err != nil {
+		return Settled{}, err
+	}
+	args := make([]any, 0, 5+8*len(outcomes))
 	args = append(args, c.id, strconv.FormatUint(n, 10), s.opts.MaxDead, s.opts.MaxCompleted, len(outcomes))
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -95,7 +98,7 @@ func (c *streamConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcom
 		default:
 			return Settled{}, s.misuse("settle", fmt.Sprintf("outcome %d has the unknown verdict %q", i, o.Verdict))
 		}
-		args = append(args, o.ID, o.Token, string(rune(o.Verdict)), millis(o.Delay), o.MaxAttempts, shorten(o.Reason))
+		args = append(args, o.ID, o.Token, string(rune(o.Verdict)), millis(o.Delay), o.MaxAttempts, shorten(o.Reason), o.Result, millis(o.Retention))
 	}
 	_, answer, err := s.run(ctx, s.redis.commands, streamScripts.settle, args...)
 	if err != nil {

@@ -22,6 +22,8 @@ func (s *Stream) Lookup(ctx context.Context, r LookupRequest) (Record, error) {
 	record := answer.streamRecord()
 	record.Headers = answer.bytes()
 	record.Payload = answer.bytes()
+	record.Result = answer.bytes()
+	record.Progress = answer.bytes()
 	return record, nil
 }
 

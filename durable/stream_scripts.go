@@ -3,7 +3,7 @@ package durable
 // streamScripts are the scripts of the stream engine; lua/stream_<verb>.lua says what each does.
 var streamScripts = struct {
 	open, append, close, claim, settle, renew, sweep, leave, stats, groups, probe *script
-	lookup, jobs, dead, pause, purge, cancel, cancels                             *script
+	lookup, jobs, dead, pause, purge, cancel, cancels, tell                       *script
 }{
 	open:    loadScript("stream_open"),
 	append:  replicated(loadScript("stream_append")),
@@ -22,5 +22,6 @@ var streamScripts = struct {
 	purge:   loadScript("stream_purge"),
 	cancel:  loadScript("stream_cancel"),
 	cancels: loadScript("stream_cancels"),
+	tell:    loadScript("stream_tell"),
 	probe:   inFull(loadScript("list_probe")),
 }

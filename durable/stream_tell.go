@@ -2,9 +2,20 @@ package durable
 
 import "context"
 
-// Tell is not possible.
-func (c *streamConsumer) Tell(context.Context, []Telling) error {
-	return failed(c.stream.name, "tell", ErrUnsupported, nil)
+// Tell reports on claims, all in one request. What is kept is this group's.
+func (c *streamConsumer) Tell(ctx context.Context, tellings []Telling) error {
+	s := c.stream
+	if err := checkTellings(s.name, tellings); err != nil {
+		return err
+	}
+	args := make([]any, 0, 1+4*len(tellings))
+	args = append(args, len(tellings))
+	for i := range tellings {
+		t := &tellings[i]
+		args = append(args, t.ID, t.Token, flag(t.Progress != nil), t.Progress)
+	}
+	_, _, err := s.run(ctx, s.redis.commands, streamScripts.tell, args...)
+	return err
 }
 
 // Cancels tells which of this consumer's claims are asked to be cancelled.

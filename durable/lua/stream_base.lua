@@ -68,7 +68,8 @@ local own = suffix(group)
 -- field names of our group's part of a job's record
 local F, own_fields = {}, {}
 for _, name in ipairs({'status', 'claim_token', 'claimed_at_ms', 'attempts', 'crashes', 'deliveries', 'fence', 'reason',
-  'redriven', 'buried', 'retention_ms', 'completed_by', 'completed_at_ms', 'cancel_ms'}) do
+  'redriven', 'buried', 'retention_ms', 'completed_by', 'completed_at_ms', 'cancel_ms',
+  'result', 'progress'}) do
   F[name] = name .. own
   own_fields[#own_fields + 1] = F[name]
 end

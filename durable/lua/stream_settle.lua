@@ -4,7 +4,7 @@ sender's record, not a lease.
 ARGV  id, n         see list_sender
       max_dead      dead letters kept
       max_completed records of completed jobs kept
-      count         then for each outcome: id token verdict delay (ms) max_attempts reason
+      count         then for each outcome: id token verdict delay (ms) max_attempts reason result retention (ms)
                     verdict: D done, R retry, S snooze, X dead, L release
 Returns OK codes trimmed gap
         codes: one letter each: O applied, X a retry that used the attempts up, C it was to be cancelled, and has ended so
@@ -51,7 +51,7 @@ local function kill(job_id, entry, reason, ...)
   return false
 end
 
-local function settle(job_id, token, verdict, delay, max_attempts, reason)
+local function settle(job_id, token, verdict, delay, max_attempts, reason, result, retention)
   local job = job_prefix .. job_id
   local f = redis.pcall('HMGET', job, F.claim_token, 'entry', F.retention_ms, F.redriven, F.cancel_ms)
   local holds, again = f[1], false
@@ -69,12 +69,12 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
   if (f[5] or '') ~= '' then
     redis.pcall('HDEL', prefix .. 'cancels:' .. id, job_id)
     if verdict ~= 'D' and verdict ~= 'X' then
-      local retention, more = whole(f[3]) or 0, {}
+      local own_retention, more = whole(f[3]) or 0, {}
       if verdict == 'R' then
         more = {F.attempts, (whole(redis.call('HGET', job, F.attempts)) or 0) + 1, F.reason, reason}
       end
-      ends(job_id, entry, 'cancelled', retention, unpack(more))
-      if retention > 0 then retained = retained + 1 end
+      ends(job_id, entry, 'cancelled', own_retention, unpack(more))
+      if own_retention > 0 then retained = retained + 1 end
       over[job_id] = true
       cancelled = cancelled + 1
       return 'C'
@@ -86,8 +86,13 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
       gone[#gone + 1] = entry
       return code
     end
-    local retention = whole(f[3]) or 0
-    ends(job_id, entry, 'completed', retention, F.completed_by, token)
+    retention = tonumber(retention)
+    if retention == 0 then retention = whole(f[3]) or 0 end
+    if result ~= '' and retention > 0 then
+      ends(job_id, entry, 'completed', retention, F.completed_by, token, F.result, result)
+    else
+      ends(job_id, entry, 'completed', retention, F.completed_by, token)
+    end
     if retention > 0 then retained = retained + 1 end
     done = done + 1
     return code
@@ -117,8 +122,8 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
 end
 
 for i = 1, outcomes do
-  local job_id, token, verdict, delay, max_attempts, reason = args(6)
-  codes[i] = settle(job_id, token, verdict, delay, max_attempts, reason)
+  local job_id, token, verdict, delay, max_attempts, reason, result, retention = args(8)
+  codes[i] = settle(job_id, token, verdict, delay, max_attempts, reason, result, retention)
   if job_id == suspect and codes[i] ~= 'S' then
     redis.call('HDEL', sender, 'suspect')
   end
