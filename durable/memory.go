@@ -59,6 +59,7 @@ type Memory struct {
 	members   map[string]*memoryMember // the registry of consumers
 	jobs      map[string]*memoryJob
 	keys      memoryKeys // of Unique
+	limits    memoryLimits
 	pending   line
 	scheduled schedule
 	dead      ring[*memoryJob] // oldest at the head
@@ -76,7 +77,7 @@ type memoryCounters struct {
 	appended, duplicate, claimed, completed, retried, snoozed, released int64
 	returned, crashed, dead, trimmed, deferred                          int64
 	redriven, discarded, purged, completedTrimmed                       int64
-	expired, cancelled                                                  int64
+	expired, cancelled, limited                                         int64
 }
 
 // NewMemory makes an empty queue. Nil means the defaults. Bad options are told by Info
@@ -89,6 +90,7 @@ func NewMemory(opts *MemoryOptions) *Memory {
 		members:   make(map[string]*memoryMember),
 		jobs:      make(map[string]*memoryJob),
 		keys:      memoryKeys{all: make(map[string]*memoryKey)},
+		limits:    memoryLimits{keys: make(map[string]*memoryLimitKey)},
 	}
 	if opts != nil {
 		m.opts = *opts
@@ -143,7 +145,7 @@ func (m *Memory) Info() (Info, error) {
 func (m *Memory) capabilities() Capabilities {
 	return Capabilities{
 		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, Priority: true,
-		Expiry: true, Unique: true, Cancel: true, Results: true, Follow: true,
+		Expiry: true, Unique: true, Limits: true, Cancel: true, Results: true, Follow: true,
 	}
 }
 
@@ -360,6 +362,7 @@ func (m *Memory) Stats(ctx context.Context) (Stats, error) {
 		Completed:  int64(m.completed.len()),
 		Consumers:  int64(len(m.members)),
 		Intake:     m.pauses[0], Consumption: m.pauses[1],
+		Limits: m.limits.set, LimitedBy: m.limits.by,
 		Counters: map[string]int64{
 			"appended":  c.appended,
 			"duplicate": c.duplicate,
@@ -378,6 +381,7 @@ func (m *Memory) Stats(ctx context.Context) (Stats, error) {
 			"purged":    c.purged,
 			"expired":   c.expired,
 			"cancelled": c.cancelled,
+			"limited":   c.limited,
 
 			"completed_trimmed": c.completedTrimmed,
 		},

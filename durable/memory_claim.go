@@ -102,6 +102,9 @@ func claimToken(consumer string, n uint64) string {
 // to be started again.
 func (m *Memory) claimedAgain(c *memoryMember, answer Claimed, now time.Time, n uint64) Claimed {
 	answer.NextDue = m.nextDue(now)
+	if answer.Status == ClaimLimited {
+		answer.NextDue = m.limits.wait(m.held, now)
+	}
 	answer.Expired = slices.Clone(answer.Expired)
 	if answer.Status != ClaimJobs {
 		return answer
@@ -152,6 +155,13 @@ func (m *Memory) claim(c *memoryMember, r *ClaimRequest, now time.Time) Claimed 
 			m.later(j, now.Add(min(delay, memoryMaxDeferDelay)))
 			continue
 		}
+		if m.limits.wait(m.held, now) > 0 {
+			answer.Status = ClaimLimited
+			break
+		}
+		if m.limited(j, now) {
+			continue
+		}
 		if len(answer.Jobs) > 0 && bytes+len(j.payload) > r.MaxBytes {
 			break
 		}
@@ -171,6 +181,9 @@ func (m *Memory) claim(c *memoryMember, r *ClaimRequest, now time.Time) Claimed 
 		}
 	}
 	answer.NextDue = m.nextDue(now)
+	if answer.Status == ClaimLimited {
+		answer.NextDue = m.limits.wait(m.held, now)
+	}
 	return answer
 }
 
@@ -193,7 +206,12 @@ func (m *Memory) promote(now time.Time) {
 		if !m.scheduled.due(now) {
 			return
 		}
-		m.last(m.scheduled.pop())
+		j := m.scheduled.pop()
+		if m.unlimit(j) {
+			m.first(j)
+		} else {
+			m.last(j)
+		}
 	}
 }
 
@@ -215,6 +233,7 @@ func (m *Memory) give(c *memoryMember, j *memoryJob, token string, now time.Time
 		c.suspects++
 	}
 	m.held++
+	m.counted(j, true, now)
 	m.counters.claimed++
 }
 

@@ -141,6 +141,7 @@ func (m *Memory) trim() int {
 // take ends a claim; the caller puts the job elsewhere.
 func (m *Memory) take(c *memoryMember, j *memoryJob) {
 	delete(c.held, j.id)
+	m.counted(j, false, time.Now())
 	if j.crashes > 0 {
 		c.suspects--
 	}
@@ -167,6 +168,7 @@ func (m *Memory) pick(j *memoryJob) {
 		m.pending.remove(j)
 	} else {
 		m.scheduled.remove(j)
+		m.unlimit(j)
 	}
 }
 

@@ -287,9 +287,4 @@ func (m *Memory) pause(ctx context.Context, op string, sides Side, to Pause) err
 	return nil
 }
 
-// SetLimits is not possible.
-func (m *Memory) SetLimits(context.Context, Limits, string) error {
-	return failed(m.opts.Name, "limits", ErrUnsupported, nil)
-}
-
 var _ Operator = (*Memory)(nil)

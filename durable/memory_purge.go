@@ -76,7 +76,7 @@ func (m *Memory) purge(j *memoryJob) {
 	case StatePending:
 		m.pending.popHead()
 	case StateScheduled:
-		m.scheduled.pop()
+		m.unlimit(m.scheduled.pop())
 	case StateDead:
 		m.dead.popHead()
 	case StateCompleted, StateCancelled, StateExpired:

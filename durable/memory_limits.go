@@ -1,0 +1,196 @@
+package durable
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+const (
+	// Who is held up by claims, not by time, looks again after so long at the latest: of the queue, and of a key, where the end
+	// of a claim lets the next one go at once, and those behind it have so much more time each, up to a bound.
+	memoryLimitPause   = 100 * time.Millisecond
+	memoryKeyPause     = time.Second
+	memoryMaxKeyPauses = 60
+)
+
+// memoryLimits are the limits of a queue, and what they are judged by.
+type memoryLimits struct {
+	set  Limits
+	by   Pause
+	next time.Time // of the queue: what its Rate goes by
+	keys map[string]*memoryLimitKey
+	size int // beyond so many keys, those that are over are looked for
+}
+
+// memoryLimitKey is what is known of one Job.LimitKey.
+type memoryLimitKey struct {
+	claims  map[*memoryJob]bool
+	waiting []*memoryJob // scheduled because of it, the next one first
+	next    time.Time    // what its Rate goes by
+}
+
+// interval is from one to the next.
+func (r *Rate) interval() time.Duration {
+	per := r.Per
+	if per == 0 {
+		per = time.Second
+	}
+	return per / time.Duration(r.Count)
+}
+
+// wait is how long it is until the next is allowed, where next is when it would be without a burst.
+func (r *Rate) wait(next, now time.Time) time.Duration {
+	if r.Count == 0 {
+		return 0
+	}
+	return max(0, next.Add(-time.Duration(max(r.Burst, 1)-1)*r.interval()).Sub(now))
+}
+
+// take is when the one after one that comes now would be allowed without a burst.
+func (r *Rate) take(next, now time.Time) time.Time {
+	if r.Count == 0 {
+		return next
+	}
+	if next.Before(now) {
+		next = now
+	}
+	return next.Add(r.interval())
+}
+
+// wait is how long the queue must not be claimed from.
+func (l *memoryLimits) wait(held int64, now time.Time) time.Duration {
+	wait := l.set.Rate.wait(l.next, now)
+	if l.set.Concurrency > 0 && held >= int64(l.set.Concurrency) {
+		wait = max(wait, memoryLimitPause)
+	}
+	return wait
+}
+
+// waitKey is how long a job must not be claimed because of others with its key.
+func (l *memoryLimits) waitKey(k *memoryLimitKey, now time.Time) time.Duration {
+	if k == nil {
+		return 0
+	}
+	wait := l.set.KeyRate.wait(k.next, now)
+	if l.set.KeyConcurrency > 0 && len(k.claims) >= l.set.KeyConcurrency {
+		wait = max(wait, memoryKeyPause)
+	}
+	return wait
+}
+
+// key is that of a job; nil if it has none.
+func (l *memoryLimits) key(j *memoryJob, now time.Time) *memoryLimitKey {
+	if j.limitKey == "" {
+		return nil
+	}
+	k := l.keys[j.limitKey]
+	if k == nil {
+		l.trim(now)
+		k = &memoryLimitKey{claims: make(map[*memoryJob]bool)}
+		l.keys[j.limitKey] = k
+	}
+	return k
+}
+
+// trim drops the keys that are over, when there may be as many of them as of the others.
+func (l *memoryLimits) trim(now time.Time) {
+	if len(l.keys) < l.size {
+		return
+	}
+	for key, k := range l.keys {
+		if len(k.claims) == 0 && len(k.waiting) == 0 && !k.next.After(now) {
+			delete(l.keys, key)
+		}
+	}
+	l.size = max(100, 2*len(l.keys))
+}
+
+// limited has a job that comes next wait for others with its key, if it must.
+func (m *Memory) limited(j *memoryJob, now time.Time) bool {
+	k := m.limits.key(j, now)
+	wait := m.limits.waitKey(k, now)
+	if wait == 0 {
+		return false
+	}
+	m.pending.popHead()
+	m.counters.limited++
+	behind := len(k.waiting)
+	if rate := &m.limits.set.KeyRate; rate.Count > 0 {
+		wait += time.Duration(behind) * rate.interval()
+	} else {
+		wait += time.Duration(min(behind, memoryMaxKeyPauses)) * memoryKeyPause
+	}
+	k.waiting = append(k.waiting, j)
+	m.later(j, now.Add(wait))
+	return true
+}
+
+// counted notes a claim, or its end, which lets the next with its key go.
+func (m *Memory) counted(j *memoryJob, claimed bool, now time.Time) {
+	l := &m.limits
+	k := l.key(j, now)
+	if claimed {
+		l.next = l.set.Rate.take(l.next, now)
+	}
+	switch {
+	case k == nil:
+	case claimed:
+		k.claims[j] = true
+		k.next = l.set.KeyRate.take(k.next, now)
+	default:
+		delete(k.claims, j)
+		if len(k.waiting) > 0 && l.waitKey(k, now) == 0 {
+			m.hurry(k.waiting[0])
+		}
+	}
+}
+
+// hurry has a job that waits for its key come next.
+func (m *Memory) hurry(j *memoryJob) {
+	m.scheduled.remove(j)
+	m.unlimit(j)
+	m.first(j)
+}
+
+// unlimit forgets that a job waits for its key, and tells whether it did.
+func (m *Memory) unlimit(j *memoryJob) bool {
+	k := m.limits.keys[j.limitKey]
+	if k == nil {
+		return false
+	}
+	i := slices.Index(k.waiting, j)
+	if i >= 0 {
+		k.waiting = slices.Delete(k.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
+// SetLimits sets the limits of the queue. It does not block.
+func (m *Memory) SetLimits(ctx context.Context, l Limits, by string) error {
+	if err := m.ready(ctx, "limits"); err != nil {
+		return err
+	}
+	if by == "" {
+		return m.misuse("limits", "it is not said who sets them")
+	}
+	if err := l.valid(); err != nil {
+		return m.misuse("limits", err.Error())
+	}
+	l.Rate.Per, l.KeyRate.Per = l.Rate.Per.Truncate(millisecond), l.KeyRate.Per.Truncate(millisecond)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.limits.set, m.limits.by = l, Pause{}
+	if l != (Limits{}) {
+		m.limits.by = Pause{Active: true, By: by[:min(len(by), maxBy)], Since: time.Now()}
+	}
+	for _, k := range m.limits.keys { // they may go now; or will be made to wait as the new ones say
+		waiting := k.waiting
+		k.waiting = nil
+		for _, j := range slices.Backward(waiting) {
+			m.hurry(j)
+		}
+	}
+	m.rouse()
+	return nil
+}
