@@ -169,7 +169,8 @@ func (l *List) Info() (Info, error) {
 
 func (l *List) capabilities() Capabilities {
 	return Capabilities{
-		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, Priority: l.step > 0, Follow: true,
+		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, Priority: l.step > 0,
+		Expiry: true, Unique: true, Cancel: true, Results: true, Follow: true,
 	}
 }
 
@@ -204,6 +205,8 @@ func (l *List) Sweep(ctx context.Context) (Swept, error) {
 	if cursor := answer.text(); cursor != "" {
 		l.cursor.Store(cursor)
 	}
+	_ = answer.int() // registered; it is counted
+	swept.Ended = int(answer.int())
 	return swept, nil
 }
 

@@ -44,8 +44,8 @@ func (c *listConsumer) Claim(ctx context.Context, r ClaimRequest) (Claimed, erro
 	if r.Named != nil {
 		named = len(r.Named)
 	}
-	args := make([]any, 0, 8+2*len(r.Named))
-	args = append(args, c.id, n, min(r.Slots, claimStep), r.MaxBytes, r.Held, l.opts.MaxCrashes, l.opts.MaxCorrupt, named)
+	args := make([]any, 0, 9+2*len(r.Named))
+	args = append(args, c.id, n, min(r.Slots, claimStep), r.MaxBytes, r.Held, l.opts.MaxCrashes, l.opts.MaxCorrupt, l.opts.MaxCompleted, named)
 	for _, ref := range r.Named {
 		args = append(args, ref.ID, ref.Token)
 	}
@@ -61,6 +61,9 @@ func (c *listConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcome)
 	if n == 0 {
 		return Settled{}, l.misuse("settle", "numbers start at 1")
 	}
+	if err := checkOutcomes(l.name, outcomes, l.capabilities()); err != nil {
+		return Settled{}, err
+	}
 	args := make([]any, 0, 8+len(outcomes))
 	args = append(args, c.id, strconv.FormatUint(n, 10), l.opts.MaxDead, l.opts.MaxCompleted, 0)
 	runs := len(args) - 1
@@ -72,10 +75,17 @@ func (c *listConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcome)
 			return Settled{}, l.misuse("settle", fmt.Sprintf("outcome %d has the unknown verdict %q", len(outcomes)-len(rest), o.Verdict))
 		}
 		k := alike(rest)
-		args = append(args, string(rune(o.Verdict)), o.Token, k)
+		verdict := string(rune(o.Verdict))
+		if o.keeps() {
+			verdict = doneAndKept
+		}
+		args = append(args, verdict, o.Token, k)
 		for i := range rest[:k] {
 			args = append(args, rest[i].ID)
-			if o.Verdict != Done {
+			switch {
+			case o.keeps():
+				args = append(args, millis(rest[i].Retention), rest[i].Result)
+			case o.Verdict != Done:
 				args = append(args, millis(rest[i].Delay), rest[i].MaxAttempts, shorten(rest[i].Reason))
 			}
 		}
@@ -89,10 +99,16 @@ func (c *listConsumer) Settle(ctx context.Context, n uint64, outcomes []Outcome)
 	return answer.settled(len(outcomes))
 }
 
-// alike is how many of the first outcomes have one verdict and one token.
+// doneAndKept is the verdict of a script for Done with a result, or with a retention of its own.
+const doneAndKept = "K"
+
+func (o *Outcome) keeps() bool { return o.Verdict == Done && (len(o.Result) > 0 || o.Retention > 0) }
+
+// alike is how many of the first outcomes have one verdict and one token, and are as long in a request.
 func alike(outcomes []Outcome) int {
+	first := &outcomes[0]
 	for i := range outcomes {
-		if outcomes[i].Verdict != outcomes[0].Verdict || outcomes[i].Token != outcomes[0].Token {
+		if o := &outcomes[i]; o.Verdict != first.Verdict || o.Token != first.Token || o.keeps() != first.keeps() {
 			return i
 		}
 	}
@@ -124,6 +140,20 @@ func (c *listConsumer) Leave(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	return answer.int() == 1, nil
+}
+
+// Cancels tells which of its claims are asked to be cancelled.
+func (c *listConsumer) Cancels(ctx context.Context) ([]Ref, error) {
+	l := c.list
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.cancels, c.id)
+	if err != nil {
+		return nil, err
+	}
+	var refs []Ref
+	for len(answer) > 1 {
+		refs = append(refs, Ref{ID: answer.text(), Token: answer.text()})
+	}
+	return refs, nil
 }
 
 // Await parks in a command that moves an ID to where the next claim of anybody takes it from:
@@ -174,3 +204,5 @@ func (l *List) waiter() string {
 	}
 	return "BLMOVE"
 }
+
+var _ Teller = (*listConsumer)(nil)

@@ -55,7 +55,9 @@ func (f *listFollower) Follow(ctx context.Context, ids []string) ([]Record, erro
 	}
 	records := make([]Record, 0, len(ids))
 	for range ids {
-		records = append(records, answer.listRecord())
+		record := answer.listRecord()
+		record.Result, record.Progress = answer.bytes(), answer.bytes()
+		records = append(records, record)
 	}
 	return records, nil
 }

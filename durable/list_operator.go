@@ -25,6 +25,7 @@ func (l *List) Lookup(ctx context.Context, r LookupRequest) (Record, error) {
 	record := answer.listRecord()
 	record.Headers = answer.bytes()
 	record.Payload = answer.bytes()
+	record.Result, record.Progress = answer.bytes(), answer.bytes()
 	return record, nil
 }
 
@@ -47,7 +48,7 @@ func (l *List) Jobs(ctx context.Context, r JobsRequest) (JobPage, error) {
 		return JobPage{}, err
 	}
 	page := JobPage{Cursor: answer.text()}
-	for len(answer) > recordWords {
+	for len(answer) >= listRecordWords {
 		page.Jobs = append(page.Jobs, answer.listRecord())
 	}
 	return page, nil
@@ -234,10 +235,16 @@ func (r *reply) record() Record {
 	}
 }
 
-// listRecord takes one record of a list or a sorted set, which ends with the priority.
+// listRecordWords is how many it takes of a list or a sorted set.
+const listRecordWords = recordWords + 6
+
+// listRecord takes one record of a list or a sorted set.
 func (r *reply) listRecord() Record {
 	record := r.record()
 	record.Priority = int(r.int())
+	record.Expires = r.time()
+	record.Cancelling = r.int() == 1
+	record.Life, record.UniqueKey, record.LimitKey = r.text(), r.text(), r.text()
 	return record
 }
 
@@ -262,9 +269,17 @@ func (r *reply) pause() Pause {
 	return Pause{Active: r.int() == 1, By: r.text(), Since: r.time()}
 }
 
-// Cancel is not possible.
-func (l *List) Cancel(context.Context, CancelRequest) (Cancelled, error) {
-	return Cancelled{}, failed(l.name, "cancel", ErrUnsupported, nil)
+// Cancel ends a job that waits, and asks for the end of one that is claimed; see Operator. What is left of a job that waited
+// is its entry, which counts as pending until a claim comes upon it.
+func (l *List) Cancel(ctx context.Context, r CancelRequest) (Cancelled, error) {
+	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.cancel, r.ID, r.Life, l.opts.MaxCompleted)
+	if err != nil {
+		return Cancelled{}, err
+	}
+	if answer.int() == 0 {
+		return Cancelled{}, fmt.Errorf("%w: %q of list %s, or it has ended", ErrNoJob, r.ID, l.name)
+	}
+	return Cancelled{Running: answer.int() == 1, Consumer: answer.text()}, nil
 }
 
 // SetLimits is not possible.

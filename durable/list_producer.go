@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // nonceLength characters of base 32 make an identity's nonce.
@@ -100,16 +101,41 @@ func (p *listProducer) append(ctx context.Context, n uint64, jobs []*Job, consum
 		args = append(args, j.ID, j.Payload, j.Kind)
 	}
 	for i, j := range jobs { // what most leave empty
-		if len(j.Headers) > 0 || j.Delay != 0 || j.MaxAttempts > 0 || j.Timeout != 0 || j.Retention != 0 || j.Priority != 0 {
-			args = append(args, i+1, j.Headers, fmt.Sprintf("%d %d %d %d %d",
-				millis(j.Delay), max(0, j.MaxAttempts), millis(j.Timeout), millis(j.Retention), j.Priority))
+		if j.plain() {
+			continue
 		}
+		args = append(args, i+1, j.Headers, fmt.Sprintf("%d %d %d %d %d %d",
+			millis(j.Delay), max(0, j.MaxAttempts), millis(j.Timeout), millis(j.Retention), j.Priority, millis(j.Expiry)),
+			j.Unique.words(), j.LimitKey)
 	}
 	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.append, args...)
 	if err != nil {
 		return Appended{}, handed{}, err
 	}
 	return answer.appended()
+}
+
+// plain reports whether a job has nothing but an ID, a kind and a payload.
+func (j *Job) plain() bool {
+	return len(j.Headers) == 0 && j.Delay == 0 && j.MaxAttempts <= 0 && j.Timeout == 0 && j.Retention == 0 &&
+		j.Priority == 0 && j.Expiry == 0 && j.Unique == nil && j.LimitKey == ""
+}
+
+// words is a unique key as scripts take it: states, window, after, key.
+func (u *Unique) words() string {
+	if u == nil {
+		return ""
+	}
+	var states strings.Builder
+	for _, s := range []struct {
+		state State
+		name  string
+	}{{StatePending, "p"}, {StateScheduled, "s"}, {StateProcessing, "r"}, {StateDead, "d"}} {
+		if u.blocks(s.state) {
+			states.WriteString(s.name)
+		}
+	}
+	return fmt.Sprintf("%s %d %d %s", states.String(), millis(u.Window), millis(u.After), u.Key)
 }
 
 func (p *listProducer) Close(ctx context.Context, n uint64) (Appended, error) {

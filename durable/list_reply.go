@@ -94,21 +94,33 @@ func (r *reply) appended() (Appended, handed, error) {
 	return a, first, nil
 }
 
-// decodeRefusals reads "3D,17K,": positions with their codes.
+// decodeRefusals reads "3D,17K,20U2:ab,": positions with their codes, and a holder after its length.
 func decodeRefusals(text string) ([]Refusal, error) {
-	if text == "" {
-		return nil, nil
-	}
-	refusals := make([]Refusal, 0, strings.Count(text, ","))
-	for one := range strings.SplitSeq(strings.TrimSuffix(text, ","), ",") {
-		if len(one) < 2 {
-			return nil, fmt.Errorf("%w: %q is no refusal", ErrInDoubt, one)
+	var refusals []Refusal
+	for rest := text; rest != ""; {
+		digits := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+		if digits < 1 {
+			return nil, fmt.Errorf("%w: %q is no refusal", ErrInDoubt, rest)
 		}
-		pos, err := strconv.Atoi(one[:len(one)-1])
-		if err != nil || pos < 0 {
-			return nil, fmt.Errorf("%w: %q is no refusal", ErrInDoubt, one)
+		pos, err := strconv.Atoi(rest[:digits])
+		if err != nil {
+			return nil, fmt.Errorf("%w: %q is no refusal", ErrInDoubt, rest)
 		}
-		refusals = append(refusals, Refusal{Pos: pos, Code: RefusalCode(one[len(one)-1])})
+		one := Refusal{Pos: pos, Code: RefusalCode(rest[digits])}
+		rest = rest[digits+1:]
+		if one.Code == RefusedUnique {
+			size, after, _ := strings.Cut(rest, ":")
+			n, err := strconv.Atoi(size)
+			if err != nil || n < 0 || n > len(after) {
+				return nil, fmt.Errorf("%w: %q names no holder", ErrInDoubt, rest)
+			}
+			one.Holder, rest = after[:n], after[n:]
+		}
+		var ended bool
+		if rest, ended = strings.CutPrefix(rest, ","); !ended {
+			return nil, fmt.Errorf("%w: a refusal does not end before %q", ErrInDoubt, rest)
+		}
+		refusals = append(refusals, one)
 	}
 	return refusals, nil
 }
@@ -128,8 +140,8 @@ func (r *reply) claimed(code, token string) (Claimed, error) {
 	c.Dropped = int(r.int())
 	c.Corrupt = int(r.int())
 	c.Gap = r.int() == 1
-	fence, n := r.int(), int(r.int())
-	if n < 0 || len(*r) < 3*n || (len(*r)-3*n)%3 != 0 || (n > 0) != (c.Status == ClaimJobs) {
+	fence, n, expired := r.int(), int(r.int()), int(r.int())
+	if n < 0 || expired < 0 || len(*r) < 3*n+expired || (len(*r)-3*n-expired)%3 != 0 || (n > 0) != (c.Status == ClaimJobs) {
 		return Claimed{}, fmt.Errorf("%w: answer %q with %d claims in %d words", ErrInDoubt, code, n, len(*r))
 	}
 	claims := make([]Claim, n)
@@ -144,6 +156,9 @@ func (r *reply) claimed(code, token string) (Claimed, error) {
 			Fence:      fence + int64(i),
 		}
 		c.Jobs[i] = &claims[i]
+	}
+	for range expired {
+		c.Expired = append(c.Expired, r.text())
 	}
 	for len(*r) > 0 {
 		i, headers, numbers := r.int(), r.text(), r.text()

@@ -8,7 +8,7 @@ import (
 // listScriptSet are the scripts of a list or a sorted-set queue; lua/list_<verb>.lua says what each does.
 type listScriptSet struct {
 	open, append, close, claim, settle, renew, sweep, leave, stats, probe *script
-	lookup, jobs, dead, pause, purge                                      *script
+	lookup, jobs, dead, pause, purge, cancel, cancels                     *script
 	followOpen, adopt, follow, unfollow, tell                             *script
 
 	commands []string // the Redis commands that they use
@@ -39,6 +39,9 @@ func loadListScripts(engine string) *listScriptSet {
 		pause:  load("list_pause"),
 		purge:  load("list_purge"),
 
+		cancel:  load("list_cancel"),
+		cancels: load("list_cancels"),
+
 		followOpen: load("list_follow_open"),
 		adopt:      load("list_adopt"),
 		follow:     load("list_follow"),
@@ -46,7 +49,7 @@ func loadListScripts(engine string) *listScriptSet {
 		tell:       load("list_tell"),
 	}
 	s.commands = commandsOf(s.open, s.append, s.close, s.claim, s.settle, s.renew, s.sweep, s.leave, s.stats,
-		s.lookup, s.jobs, s.dead, s.pause, s.purge, s.followOpen, s.adopt, s.follow, s.unfollow, s.tell)
+		s.lookup, s.jobs, s.dead, s.pause, s.purge, s.cancel, s.cancels, s.followOpen, s.adopt, s.follow, s.unfollow, s.tell)
 	return s
 }
 

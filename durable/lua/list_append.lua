@@ -5,11 +5,12 @@ ARGV  id, n          see list_sender
       consumer       who may have what is stored at once; '' for nobody
       claim, slots, held   of that consumer: the number of its next claim, how many jobs, and how many it holds
       count          then for each job: id payload kind
-      then for each job that has more: its position, from 1, headers and, with spaces between, delay (ms)
-                     max_attempts timeout (ms) retention (ms) priority
+      then for each job that has more: its position, from 1, headers, with spaces between delay (ms)
+                     max_attempts timeout (ms) retention (ms) priority expiry (ms), then '' or, with spaces between, the
+                     states, window (ms), after (ms) and name of its unique key (see list_unique), then its limit key
 Returns OK taken refused gap backlog paused direct fence
-        refused is a list of <position>D (duplicate), K (its key is not a job), I (bad ID), each
-        ended by a comma; positions count from 0. paused is 1 while an operator has stopped the
+        refused is a list of <position>D (duplicate), K (its key is not a job), I (bad ID), U with <length>:<ID> of the
+        job that has its unique key, each ended by a comma; positions count from 0. paused is 1 while an operator has stopped the
         intake: then there is no room for anybody. direct: so many of those that are stored and have no
         delay, the first ones, are claimed by the consumer under its number, and fence is that of the first.
         UNKNOWN, OLD.
@@ -24,6 +25,7 @@ fields are what a job costs.
 --#include list_base
 --#include told
 --#include list_sender
+--#include list_unique
 local max_backlog, consumer = tonumber(arg()), arg()
 local claim, slots, held, jobs = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local words = 3 -- of one job
@@ -41,7 +43,7 @@ if number == last then
 end
 
 local more = {} -- where the rest of a job begins, for those that have one
-for at = position + jobs * words, #ARGV - 1, 3 do
+for at = position + jobs * words, #ARGV - 1, 5 do
   more[tonumber(ARGV[at + 1])] = at + 1
 end
 local keys = {}
@@ -60,6 +62,26 @@ local room = stopped == 1 and 0 or max_backlog - backlog
 local taken, refused, seen = 0, {}, {}
 local store, entries, due = {}, {}, {} -- numbers of the jobs to store; IDs to push; dates and IDs
 local levels = {} -- of the priority of entries, where it is not 0
+local holders, keyed = {}, {} -- of the unique keys of this batch; for each to take: the key, the job, and the times
+
+-- unique gives the field of a job, and the key, until when it is kept at least, and the states in which it is.
+local function unique(rest)
+  local states, window, after, key = string.match(ARGV[rest + 3], '^([psrd]*) (%d+) (%d+) (.+)$')
+  if not key then return nil end
+  return states .. ' ' .. after .. ' ' .. key, key, window == '0' and 0 or now + window
+end
+
+-- keyless is the code for a job whose unique key another one has; or nil, and what take_key needs, if it has one.
+local function keyless(job_id, rest)
+  local _, key, till = unique(rest)
+  if not key then return nil end
+  local by, _, before, bad = holders[key], nil, 0, false
+  if not by then by, _, before, bad = held_by(key) end
+  if bad then return 'K' end
+  if by then return 'U' .. #by .. ':' .. by end
+  return nil, {key, job_id, till, before}
+end
+
 for i = 1, jobs do
   local job_id = ARGV[position + (i - 1) * words + 1]
   local code
@@ -75,13 +97,23 @@ for i = 1, jobs do
       code = 'K'
     end
   end
+  if code == 'S' and more[i] then
+    local _, key = unique(more[i])
+    if key then holders[key] = job_id end
+  end
+  local key
+  if not code and more[i] then code, key = keyless(job_id, more[i]) end
   if not code or code == 'S' then seen[job_id] = true end
   if not code then
     if room <= 0 then break end
     room = room - 1
+    if key then
+      holders[key[1]] = job_id
+      keyed[#keyed + 1] = key
+    end
     store[#store + 1] = i
     local delay, level = '0'
-    if more[i] then delay, level = string.match(ARGV[more[i] + 2], '^(%d+) .* (%-?%d+)$') end
+    if more[i] then delay, level = string.match(ARGV[more[i] + 2], '^(%d+) %d+ %d+ %d+ (%-?%d+) ') end
     if delay == '0' then
       entries[#entries + 1] = job_id
       if level then levels[#entries] = tonumber(level) end
@@ -110,6 +142,7 @@ local function claimable()
 end
 local direct = claimable()
 local token, fence = consumer .. ':' .. string.format('%d', claim), 0
+for _, k in ipairs(keyed) do take_key(unpack(k)) end
 for i = 1, direct, 1000 do
   redis.call('LPUSH', processing, unpack(entries, i, math.min(i + 999, direct)))
 end
@@ -149,13 +182,17 @@ for _, i in ipairs(store) do
       field('deliveries', '1')
     end
     if rest then
-      local attempts, timeout, retention, priority = string.match(ARGV[rest + 2], '^%d+ (%d+) (%d+) (%d+) (%-?%d+)$')
+      local attempts, timeout, retention, priority, expiry =
+        string.match(ARGV[rest + 2], '^%d+ (%d+) (%d+) (%d+) (%-?%d+) (%d+)$')
       field('headers', ARGV[rest + 1], '')
       if delayed then field('status', 'scheduled') end
       field('max_attempts', attempts, '0')
       field('timeout_ms', timeout, '0')
       field('retention_ms', retention, '0')
       field('priority', priority, '0')
+      if expiry ~= '0' then field('expires_at_ms', string.format('%.0f', now + expiry)) end
+      field('unique', unique(rest), nil)
+      field('limit_key', ARGV[rest + 4], '')
     end
     redis.call('HSET', keys[i], unpack(fields))
   end

@@ -1,4 +1,4 @@
---[[ list_bury: dead letters and quarantine, each bounded. Not a script of its own.
+--[[ list_bury: dead letters and quarantine, each bounded. Not a script of its own. Needs list_unique.
 
 Needs told. Gives bury, trim_dead, quarantine. Index and job go together: what is trimmed is gone. A key
 that is not ours (another type) is never deleted.
@@ -15,8 +15,8 @@ end
 
 -- forget removes a trimmed job if it is still what it was trimmed as.
 local function forget(id, status)
-  local job = prefix .. 'job:' .. id
-  if redis.pcall('HGET', job, 'status') == status then redis.call('DEL', job) end
+  local f = redis.pcall('HMGET', prefix .. 'job:' .. id, 'status', 'unique')
+  if not f.err and f[1] == status then erase(id, f[2]) end
 end
 
 local function trim_dead(max)

@@ -4,13 +4,13 @@ ARGV  id, n         see list_sender
       slots         how many to take
       max_bytes     of payloads together; the first is given whatever its size
       held          how many claims the consumer holds, settles in flight included
-      max_crashes, max_corrupt
+      max_crashes, max_corrupt, max_completed
       named         how many claims follow, each id token: all that the consumer holds; -1: none
                     were named
-Returns status next_due dropped corrupt gap fence jobs, then for each job id payload kind, then for each
-        job that has more: its position, from 0, headers and, with spaces between, attempts crashes
-        deliveries max_attempts timeout (ms) followed (1: others want to be told of it). Without: a first delivery
-        with nothing set.
+Returns status next_due dropped corrupt gap fence jobs expired, then for each job id payload kind, then the IDs of
+        those that have expired, then for each job that has more: its position, from 0, headers and, with spaces between,
+        attempts crashes deliveries max_attempts timeout (ms) followed (1: others want to be told of it). Without: a first
+        delivery with nothing set.
         fence is that of the first job; the others have the next ones.
         status: J jobs, L jobs and nothing is left, E nothing there, M stopped early, P paused, R reconcile (name what you
         hold, under the next number); next_due in ms, -1 for none.
@@ -23,10 +23,13 @@ surplus entry, and those are dropped where they are met. An entry is judged by i
 --#include list_base
 --#include told
 --#include list_sender
+--#include list_unique
 --#include list_bury
+--#include list_retain
+--#include list_end
 --#include list_give_back
 local slots, max_bytes, held = tonumber(arg()), tonumber(arg()), tonumber(arg())
-local max_crashes, max_corrupt, named = tonumber(arg()), tonumber(arg()), tonumber(arg())
+local max_crashes, max_corrupt, max_completed, named = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local processing, job_prefix = prefix .. 'processing:' .. id, prefix .. 'job:'
 local surplus = 64 -- entries looked at besides those that are taken
 local promotions = 256 -- due jobs made pending by one claim
@@ -48,17 +51,18 @@ last = whole(last) or 0
 if number < last then return {'OLD'} end
 
 local token = id .. ':' .. n
-local reply, given = {'', 0, 0, 0, 0, 0, 0}, 0 -- its first words are written at the end
+local reply, given = {'', 0, 0, 0, 0, 0, 0, 0}, 0 -- its first words are written at the end
 local head = #reply
-local more = {}
-local dropped, spoilt, first_fence = 0, 0, 0
+local more, expired = {}, {}
+local dropped, spoilt, cancelled, first_fence = 0, 0, 0, 0
 
 local function answer(status)
   local next_due = -1
   local first = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
   if first[2] then next_due = math.max(0, math.floor(first[2] - now)) end
   reply[1], reply[2], reply[3], reply[4] = status, next_due, dropped, spoilt
-  reply[5], reply[6], reply[7] = gap('claim', last, number), first_fence, given
+  reply[5], reply[6], reply[7], reply[8] = gap('claim', last, number), first_fence, given, #expired
+  for _, job_id in ipairs(expired) do reply[#reply + 1] = job_id end
   for _, word in ipairs(more) do reply[#reply + 1] = word end
   return reply
 end
@@ -84,12 +88,33 @@ local function read(job)
   local fields = (payload and 1 or 0) + (job_kind and 1 or 0) + (headers and 1 or 0) + (f[4] and 1 or 0)
   if payload and fields == redis.call('HLEN', job) then return nil, payload, job_kind, headers, f[4] end
   return redis.pcall('HMGET', job, 'status', 'claim_token', 'payload', 'kind', 'headers',
-    'attempts', 'crashes', 'deliveries', 'max_attempts', 'timeout_ms', 'append', 'followers')
+    'attempts', 'crashes', 'deliveries', 'max_attempts', 'timeout_ms', 'append', 'followers',
+    'expires_at_ms', 'cancel_ms', 'retention_ms', 'unique')
+end
+
+-- What this claim has expired is remembered, each ID after its length: a repeated number gives it again.
+local function note_expired()
+  local words = {n .. ' '}
+  for _, job_id in ipairs(expired) do words[#words + 1] = #job_id .. ':' .. job_id end
+  redis.call('HSET', sender, 'claim_expired', table.concat(words))
+end
+
+local function recall()
+  local ids, noted = {}, redis.call('HGET', sender, 'claim_expired') or ''
+  local at = #n + 2
+  if string.sub(noted, 1, at - 1) ~= n .. ' ' then return ids end
+  while true do
+    local length, from = string.match(noted, '^(%d+):()', at)
+    if not from then return ids end
+    at = from + length
+    ids[#ids + 1] = string.sub(noted, from, at - 1)
+  end
 end
 
 -- The same number again: what is still claimed under it, from the jobs and not from memory,
 -- for what was settled since must not be started again.
 if number == last then
+  expired = recall()
   if last_status ~= 'J' then return answer(last_status or 'M') end
   local ids = redis.call('LRANGE', processing, 0, most_held)
   local seen = {}
@@ -109,6 +134,7 @@ end
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 
 local function remember(status, told)
+  if #expired > 0 then note_expired() end
   redis.call('HSET', sender, 'claim', n, 'claim_status', status, 'claim_fence', string.format('%d', first_fence))
   return answer(told or status)
 end
@@ -184,13 +210,14 @@ local function unfit(job_id, fields)
   if fields.err then return 'its key is not a hash' end
 end
 
-local known = {pending = true, [''] = true, processing = true, scheduled = true, completed = true, dead = true, corrupt = true}
+local known = {pending = true, [''] = true, processing = true, scheduled = true, completed = true, cancelled = true, expired = true,
+  dead = true, corrupt = true}
 
--- numbers are those of a job's fields that must be one, from attempts to timeout_ms.
+-- numbers are those of a job's fields that must be one: attempts to timeout_ms, and expires_at_ms.
 local function numbers(f)
   local all = {}
-  for k = 1, 5 do
-    local number = whole(f[k + 5])
+  for k = 1, 6 do
+    local number = whole(f[k == 6 and 13 or k + 5])
     if not number then return nil end
     all[k] = number
   end
@@ -211,12 +238,23 @@ local function set_apart(job_id, f)
     if not known[status] then
       why = 'its status is unknown'
     elseif not numbers(f) then
-      why = 'attempts, crashes, deliveries, max_attempts and timeout_ms are not all numbers'
+      why = 'attempts, crashes, deliveries, max_attempts, timeout_ms and expires_at_ms are not all numbers'
     end
   end
   if why then
     quarantine(job_id, why, max_corrupt)
     spoilt = spoilt + 1
+    return true
+  end
+  if asked(f[14]) then
+    finish(job_id, 'cancelled', '', f[15], f[16])
+    cancelled = cancelled + 1
+    return true
+  end
+  local expires = whole(f[13]) or 0
+  if expires > 0 and expires <= now then
+    finish(job_id, 'expired', '', f[15], f[16])
+    expired[#expired + 1] = job_id
     return true
   end
   if (whole(f[7]) or 0) > 0 and suspect then
@@ -296,6 +334,9 @@ tell_all()
 count('claimed', taken)
 count('dropped', dropped)
 count('deferred', deferred)
+count('cancelled', cancelled)
+count('expired', #expired)
+if kept > 0 then trim_completed(max_completed) end
 if taken > 0 then
   local drained = taken < slots and looks > 0 and not full and #due < promotions
   return remember('J', drained and 'L' or 'J')

@@ -20,6 +20,7 @@ The cursor carries when the first step was made: what dies later is not part of 
 --#include list_base
 --#include told
 --#include list_engine
+--#include list_unique
 --#include list_record
 local action, max_backlog, cursor, limit, looks = arg(), tonumber(arg()), arg(), tonumber(arg()), tonumber(arg())
 --#include list_filter
@@ -29,19 +30,26 @@ local room = max_backlog - waiting() - sizes[scheduled]
 
 redis.call('ZREM', consumers, '') -- the primer: never grows
 
--- act moves a dead job, and says whether it did.
-local function act(job_id)
+-- act moves a dead job with this field unique, and says whether it did: not where its key is another's now.
+local function act(job_id, unique)
   local job = prefix .. 'job:' .. job_id
   tell(job_id, action == 'discard' and 'g' or 'r')
   if action == 'discard' then
-    redis.call('DEL', job)
+    erase(job_id, unique)
   else
+    local _, _, key = unique_of(unique)
+    if key then
+      local by, noted, till, bad = held_by(key)
+      if bad or (by and by ~= job_id) then return false end
+      if noted ~= job_id then take_key(key, job_id, 0, till) end
+    end
     ready_push({job_id})
     redis.call('HSET', job, 'status', 'pending', 'attempts', 0, 'crashes', 0, 'claim_token', '')
     room = room - 1
   end
   redis.call('ZREM', dead, job_id)
   moved[#moved + 1] = job_id
+  return true
 end
 
 local function filled()
@@ -54,10 +62,8 @@ if ids > 0 then
   for _ = 1, ids do
     local job_id = arg()
     if filled() then break end
-    local status = redis.pcall('HGET', prefix .. 'job:' .. job_id, 'status')
-    if status == 'dead' then
-      act(job_id)
-    else
+    local f = redis.pcall('HMGET', prefix .. 'job:' .. job_id, 'status', 'unique')
+    if f.err or f[1] ~= 'dead' or not act(job_id, f[2]) then
       missed[#missed + 1] = job_id
     end
   end
@@ -78,9 +84,7 @@ else
     if not r or r[2] ~= 'dead' then
       redis.call('ZREM', dead, job_id)
       surplus = surplus + 1
-    elseif matches(r) then
-      act(job_id)
-    else
+    elseif not matches(r) or not act(job_id, r.unique) then
       rank = rank + 1
     end
   end

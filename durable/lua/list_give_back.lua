@@ -1,5 +1,5 @@
 --[[ list_give_back: returns one entry of a consumer's list to the queue, judged by its job.
-Not a script of its own. Needs list_bury.
+Not a script of its own. Needs list_bury and list_end.
 
 Why suspects: when a process dies, one of the jobs it held may have killed it, and nothing
 tells which. All of them are charged one crash and become suspects (crashes > 0). From then on
@@ -22,11 +22,11 @@ local function spread(id, range)
   return h % range
 end
 
--- give_back says what became of the entry: returned, charged, dead, dropped or corrupt.
+-- give_back says what became of the entry: returned, charged, dead, cancelled, dropped or corrupt.
 local function give_back(consumer, job_id, charge, max_crashes, max_corrupt)
   local from = prefix .. 'processing:' .. consumer
   local job = prefix .. 'job:' .. job_id
-  local fields = redis.pcall('HMGET', job, 'status', 'claim_token', 'crashes')
+  local fields = redis.pcall('HMGET', job, 'status', 'claim_token', 'crashes', 'cancel_ms', 'retention_ms', 'unique')
   if fields.err then
     quarantine(job_id, 'its key is not a hash', max_corrupt)
     redis.call('LREM', from, 1, job_id)
@@ -35,7 +35,7 @@ local function give_back(consumer, job_id, charge, max_crashes, max_corrupt)
   local status, token, crashes = fields[1] or '', fields[2] or '', whole(fields[3]) or 0
   local own = consumer .. ':'
   local mine = string.sub(token, 1, #own) == own
-  local ended = status == 'scheduled' or status == 'dead' or status == 'completed' or status == 'corrupt'
+  local ended = status == 'scheduled' or status == 'dead' or status == 'corrupt' or ended_as[status]
   if ended or (token ~= '' and not mine) or (token == '' and redis.call('EXISTS', job) == 0) then
     redis.call('LREM', from, 1, job_id)
     count('dropped', 1)
@@ -43,7 +43,12 @@ local function give_back(consumer, job_id, charge, max_crashes, max_corrupt)
   end
 
   local became
-  if charge and mine then
+  if asked(fields[4]) then
+    finish(job_id, 'cancelled', token, fields[5], fields[6])
+    heard(consumer, job_id)
+    count('cancelled', 1)
+    became = 'cancelled'
+  elseif charge and mine then
     crashes = crashes + 1
     count('crashed', 1)
     if crashes >= max_crashes then
@@ -62,6 +67,6 @@ local function give_back(consumer, job_id, charge, max_crashes, max_corrupt)
     became = 'returned'
   end
   redis.call('LREM', from, 1, job_id)
-  if became ~= 'dead' then count('returned', 1) end
+  if became ~= 'dead' and became ~= 'cancelled' then count('returned', 1) end
   return became
 end

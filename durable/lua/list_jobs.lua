@@ -1,7 +1,7 @@
 --[[ list_jobs: one page of the jobs in one state, those first that come, are due, died or are forgotten
 first. Writes nothing.
 
-ARGV  state      pending, scheduled, processing, dead, corrupt or completed
+ARGV  state      pending, scheduled, processing, dead, corrupt or completed; the last stands for cancelled and expired too
       cursor     where the page before ended; '' at first
       limit      jobs of a page
       looks      entries looked at for it
@@ -15,16 +15,19 @@ jobs: surplus copies and what has just left the state are not shown. So a page i
 instant, and short now and then; what moves between two pages may be seen twice, or not at all.
 ]]
 --#include list_base
+--#include list_unique
 --#include list_record
 local state, cursor, limit, looks, members = arg(), arg(), tonumber(arg()), tonumber(arg()), tonumber(arg())
 --#include list_filter
 local step = 100 -- entries read at once
 local shown, reply = 0, {'OK', ''}
 
+local kept = {completed = true, cancelled = true, expired = true}
+
 -- show adds an entry to the page if it is what was asked for.
 local function show(job_id, consumer)
   local r = record(job_id)
-  if r and r[2] == state and (not consumer or r[13] == consumer) and matches(r) then
+  if r and (r[2] == state or state == 'completed' and kept[r[2]]) and (not consumer or r[13] == consumer) and matches(r) then
     for i = 1, words do reply[#reply + 1] = r[i] end
     shown = shown + 1
   end

@@ -6,10 +6,15 @@ ARGV  id         the consumer
       max_crashes, max_corrupt
 Returns OK more
 Called by consumer.Leave.
+
+A job that is to be cancelled ends instead. Its record, where it leaves one, may be one too many until the next sweep.
 ]]
 --#include list_base
 --#include told
+--#include list_unique
 --#include list_bury
+--#include list_retain
+--#include list_end
 --#include list_give_back
 local id, budget, max_crashes, max_corrupt = arg(), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local sender, list = prefix .. 'sender:' .. id, prefix .. 'processing:' .. id

@@ -13,6 +13,7 @@ hash goes first, as the job ends. A key of another type is never deleted.
 ]]
 --#include list_base
 --#include told
+--#include list_unique
 local budget, members = tonumber(arg()), tonumber(arg())
 local names = {'pending', 'scheduled', 'dead', 'corrupt', 'completed', 'processing'}
 local left, deleted = {}, {}
@@ -24,10 +25,10 @@ redis.call('ZREM', consumers, '') -- the primer: never grows
 local function purge(i, ids, drop, is_its)
   for _, job_id in ipairs(ids) do
     local job = prefix .. 'job:' .. job_id
-    local f = redis.pcall('HMGET', job, 'status', 'claim_token')
+    local f = redis.pcall('HMGET', job, 'status', 'claim_token', 'unique')
     if not f.err and is_its(f[1] or '', f[2] or '', job) then
       if names[i] ~= 'completed' then tell(job_id, 'g') end
-      redis.call('DEL', job)
+      erase(job_id, f[3])
       deleted[i] = deleted[i] + 1
     end
     if drop then drop(job_id) end
@@ -65,7 +66,9 @@ local function purge_set(i, set)
     purge(i, ids, function(job_id)
       redis.call('ZREM', set, job_id)
       if name == 'corrupt' then redis.call('HDEL', reasons, job_id) end
-    end, function(status) return status == name end)
+    end, function(status)
+      return status == name or (name == 'completed' and (status == 'cancelled' or status == 'expired'))
+    end)
     if name == 'corrupt' then deleted[i] = #ids end -- what is noted there need not have a hash
   end
   if redis.call('ZCARD', set) == 0 then left[i] = 0 end

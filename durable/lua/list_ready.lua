@@ -13,6 +13,7 @@ Needs the keys, sizes, arg() and now of list_base. Gives
       ready_next(source, k, offset)   the next k entries after so many, the first one last; and their places
                          in the order, where they have some
       ready_drop(source, k)   removes the next k
+      ready_forget(id)    removes an entry, where that needs no search
       ready_left()       is called when a claim has taken what it could
 ]]
 local engine, step = 'list'
@@ -40,5 +41,7 @@ end
 local function ready_drop(source, k)
   redis.call('LTRIM', source, 0, -(k + 1))
 end
+
+local function ready_forget() end
 
 local function ready_left() end

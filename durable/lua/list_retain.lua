@@ -1,19 +1,27 @@
---[[ list_retain: records of completed jobs, kept for as long as each job asks. Not a script of its own.
+--[[ list_retain: records of jobs that have ended, kept for as long as each job asks. Not a script of its own. Needs
+list_unique.
 
-Gives retain and trim_completed. A record is the job's hash with status completed and a TTL: what it
-was and how it ran, its size in place of its payload, and its headers only if they are short. The
+Gives retain and trim_completed. A record is the job's hash with status completed, cancelled or expired and a TTL: what it
+was and how it ran, its size in place of its payload, its result, and its headers only if they are short. The
 index completed (ID → when it is forgotten) bounds their number, and finds what has no TTL because
 a script stopped half-way.
 ]]
 local retain_step = 1000 -- records that one script trims
 local retain_headers = 4096 -- bytes of headers that are kept
 
-local function retain(job_id, token, retention)
+local ended_as = {completed = true, cancelled = true, expired = true}
+
+-- retain makes a job a record; result may be nil.
+local function retain(job_id, status, token, retention, result)
   local job = prefix .. 'job:' .. job_id
   redis.call('ZADD', completed, now + retention, job_id)
   redis.call('HSETNX', job, 'payload_bytes', redis.call('HSTRLEN', job, 'payload'))
-  redis.call('HSET', job, 'status', 'completed', 'claim_token', '', 'completed_by', token, 'completed_at_ms', now)
-  redis.call('HDEL', job, 'payload')
+  if result then
+    redis.call('HSET', job, 'status', status, 'claim_token', '', 'completed_by', token, 'completed_at_ms', now, 'result', result)
+  else
+    redis.call('HSET', job, 'status', status, 'claim_token', '', 'completed_by', token, 'completed_at_ms', now)
+  end
+  redis.call('HDEL', job, 'payload', 'cancel_ms')
   if redis.call('HSTRLEN', job, 'headers') > retain_headers then redis.call('HDEL', job, 'headers') end
   redis.call('PEXPIRE', job, retention)
 end
@@ -24,7 +32,8 @@ local function trim_completed(max)
   local function trim(ids)
     for _, job_id in ipairs(ids) do
       local job = prefix .. 'job:' .. job_id
-      if redis.pcall('HGET', job, 'status') == 'completed' then redis.call('DEL', job) end
+      local f = redis.pcall('HMGET', job, 'status', 'unique')
+      if not f.err and ended_as[f[1]] then erase(job_id, f[2]) end
       redis.call('ZREM', completed, job_id)
     end
   end

@@ -6,10 +6,11 @@ ARGV  id, n         see list_sender
       max_completed records of completed jobs kept
       runs          of outcomes with the same verdict and token, each: verdict token k, then for each
                     of its k outcomes: id, and if not done: delay (ms) max_attempts reason
-                    verdict: D done, R retry, S snooze, X dead, L release
+                    verdict: D done, R retry, S snooze, X dead, L release; K: done, and id is followed by retention (ms;
+                    0: that of the job) and result, to be kept with the record
 Returns OK codes trimmed gap
         codes: one letter each: O applied, X a retry that used the attempts up, G no such job,
-        S the token is another: nothing was changed
+        S the token is another: nothing was changed, C it was to be cancelled, and has ended so instead of waiting again
         UNKNOWN, OLD.
 Called by consumer.Settle.
 
@@ -21,8 +22,10 @@ first and its entry removed last.
 --#include list_base
 --#include told
 --#include list_sender
+--#include list_unique
 --#include list_bury
 --#include list_retain
+--#include list_end
 local max_dead, max_completed, runs = tonumber(arg()), tonumber(arg()), tonumber(arg())
 local processing, job_prefix = prefix .. 'processing:' .. id, prefix .. 'job:'
 do
@@ -43,7 +46,7 @@ redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 told_by = follow
 
 local codes, over, gone, released, ended = {}, {}, {}, {}, {} -- gone: IDs in their order, and true by ID
-local done, retained, retried, snoozed = 0, 0, 0, 0
+local done, retained, retried, snoozed, cancelled = 0, 0, 0, 0, 0
 
 local function later(job_id, delay, ...)
   tell(job_id, 'r')
@@ -59,44 +62,72 @@ local function leaves(job_id)
   end
 end
 
+-- read gives of a job what its end depends on.
+local function read(job_id)
+  return redis.pcall('HMGET', job_prefix .. job_id, 'claim_token', 'retention_ms', 'unique', 'cancel_ms')
+end
+
 -- refusal is the code for an outcome whose claim is not held; nil for one that is to be applied.
-local function refusal(job_id, token)
-  local holds = redis.pcall('HGET', job_prefix .. job_id, 'claim_token')
+local function refusal(job_id, token, f)
+  local holds = f[1]
   if holds == token and token ~= '' and not ended[job_id] and not released[job_id] then return nil end
-  if ended[job_id] or type(holds) == 'table' or (not holds and redis.call('EXISTS', job_prefix .. job_id) == 0) then
+  if ended[job_id] or f.err or (not holds and redis.call('EXISTS', job_prefix .. job_id) == 0) then
     leaves(job_id)
     return 'G'
   end
   return 'S'
 end
 
-local function complete(job_id, token)
-  local job = job_prefix .. job_id
-  local code = refusal(job_id, token)
-  -- What a script that stopped half-way has recorded as completed is completed by this one.
-  local again = false
-  if code == 'S' then
-    local status, by = unpack(redis.call('HMGET', job, 'status', 'completed_by'))
-    again = status == 'completed' and by == token and not ended[job_id]
-  end
+-- halfway tells whether a script that stopped has recorded this very end of a job already: then it is what this one does.
+local function halfway(job_id, token, code, how)
+  if code ~= 'S' then return false end
+  local status, by = unpack(redis.call('HMGET', job_prefix .. job_id, 'status', 'completed_by'))
+  return status == how and by == token and not ended[job_id]
+end
+
+local function complete(job_id, token, keep, result)
+  local f = read(job_id)
+  local code = refusal(job_id, token, f)
+  local again = halfway(job_id, token, code, 'completed')
   if code and not again then return code end
-  tell(job_id, 'c')
-  local retention = redis.call('HGET', job, 'retention_ms')
-  retention = retention and whole(retention) or 0
+  local retention = keep and tonumber(keep) or 0
+  if retention == 0 and f[2] then retention = whole(f[2]) or 0 end
+  if result and #result > noticed then
+    tell(job_id, 'c', nil, retention > 0)
+  else
+    tell(job_id, 'c', result)
+  end
   if retention > 0 then
-    retain(job_id, token, retention)
+    retain(job_id, 'completed', token, retention, result)
     retained = retained + 1
   else
-    over[#over + 1] = job
+    over[#over + 1] = job_prefix .. job_id
   end
+  if f[3] then over[#over + 1] = let_go(job_id, f[3], true) end
+  if f[4] then heard(id, job_id) end
   ended[job_id] = true
   if not again then done = done + 1 end
   leaves(job_id)
   return 'O'
 end
 
+-- cancel ends a claim that would wait again otherwise.
+local function cancel(job_id, token, f, again)
+  finish(job_id, 'cancelled', token, f[2], f[3])
+  heard(id, job_id)
+  ended[job_id] = true
+  if not again then cancelled = cancelled + 1 end
+  leaves(job_id)
+  return 'C'
+end
+
 local function settle(job_id, token, verdict, delay, max_attempts, reason)
-  local code = refusal(job_id, token)
+  local f = read(job_id)
+  local code = refusal(job_id, token, f)
+  if verdict ~= 'X' then
+    local again = halfway(job_id, token, code, 'cancelled')
+    if again or not code and asked(f[4]) then return cancel(job_id, token, f, again) end
+  end
   if code then return code end
   code = 'O'
   if verdict == 'R' then
@@ -113,6 +144,10 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
     snoozed = snoozed + 1
   elseif verdict == 'X' then
     bury(job_id, reason)
+    if f[4] then
+      redis.call('HDEL', job_prefix .. job_id, 'cancel_ms')
+      heard(id, job_id)
+    end
   elseif verdict == 'L' then
     -- Pushed below, the last one first, so that the first of the batch ends at the head. Until then
     -- a second outcome for it in this batch is stale.
@@ -133,6 +168,8 @@ for _ = 1, runs do
     local code
     if verdict == 'D' then
       code = complete(job_id, token)
+    elseif verdict == 'K' then
+      code = complete(job_id, token, args(2))
     else
       code = settle(job_id, token, verdict, args(3))
     end
@@ -175,11 +212,12 @@ end
 
 if cleared then redis.call('HDEL', sender, 'suspect') end
 local trimmed = trim_dead(max_dead)
-if retained > 0 then trim_completed(max_completed) end
+if retained + kept > 0 then trim_completed(max_completed) end
 local answer = table.concat(codes)
 redis.call('HSET', sender, 'settle', n, 'settle_codes', answer, 'settle_trimmed', trimmed)
 count('completed', done)
 count('retried', retried)
 count('snoozed', snoozed)
 count('released', #released)
+count('cancelled', cancelled)
 return {'OK', answer, trimmed, gap('settle', last, number)}

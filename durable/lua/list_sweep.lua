@@ -8,7 +8,7 @@ ARGV  max_crashes, max_dead, max_corrupt, max_completed
       pattern    matches the keys of processing lists
       found      keys that the search looks at
       lease      ms, for a consumer whose lease is not known
-Returns OK fenced returned dead trimmed more cursor registered
+Returns OK fenced returned dead trimmed more cursor registered ended
 Called by List.Sweep.
 
 A consumer's list whose registry entry somebody deleted is searched for, a few keys of the
@@ -17,9 +17,11 @@ not the lease ends and the list is swept as any other.
 ]]
 --#include list_base
 --#include told
+--#include list_unique
 --#include list_bury
---#include list_give_back
 --#include list_retain
+--#include list_end
+--#include list_give_back
 --#include list_stall
 local max_crashes, max_dead, max_corrupt, max_completed = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local budget, members = tonumber(arg()), tonumber(arg())
@@ -28,7 +30,7 @@ local cursor, pattern, found, lease = arg(), arg(), arg(), tonumber(arg())
 redis.call('ZREM', consumers, '') -- the primer: never grows
 local stall_length, stall_end = stalled()
 
-local fenced, returned, buried, more = 0, 0, 0, 0
+local fenced, returned, buried, ended, more = 0, 0, 0, 0, 0
 
 -- charged decides once who is charged for the loss of a consumer, and remembers it in its
 -- record: '-' nobody, '*' everything it held, '=<id>' the suspect alone.
@@ -73,6 +75,7 @@ for i, c in ipairs(lost) do
       local became = give_back(c, job_id, charge == '*' or charge == '=' .. job_id, max_crashes, max_corrupt)
       if became == 'returned' or became == 'charged' then returned = returned + 1 end
       if became == 'dead' then buried = buried + 1 end
+      if became == 'cancelled' then ended = ended + 1 end
     end
     budget = budget - #entries
     if redis.call('LLEN', list) == 0 then
@@ -102,4 +105,4 @@ for _, key in ipairs(keys) do
   end
 end
 count('registered', registered)
-return {'OK', fenced, returned, buried, trimmed, more, cursor, registered}
+return {'OK', fenced, returned, buried, trimmed, more, cursor, registered, ended}

@@ -14,6 +14,7 @@ followers names. All that one script notes for one follower is one entry, or a f
 ]]
 local told_bytes = 65536 -- of the notices of one entry, as a rule
 local told_entries = '1000' -- kept for a follower; MaxNotices in Go
+local noticed = 4096 -- bytes of a result that go along; MaxNoticed in Go
 local told_ttl = 600000 -- ms; FollowFor in Go
 local told_by
 local heads, tales, tellers = {}, {}, {} -- by follower: its last entry (false: there is none such); notices. In their order

@@ -87,6 +87,10 @@ local function ready_drop(source, k)
   if k > 0 then redis.call('ZREMRANGEBYRANK', source, 0, k - 1) end
 end
 
+local function ready_forget(job_id)
+  redis.call('ZREM', pending, job_id)
+end
+
 local function ready_left()
   if redis.call('ZCARD', pending) > 0 then
     rouse()
