@@ -131,30 +131,33 @@ type tokenless struct {
 
 func (e *tokenless) OpenConsumer(ctx context.Context, lease time.Duration) (durable.Consumer, error) {
 	c, err := e.Memory.OpenConsumer(ctx, lease)
-	own := &tokenlessConsumer{Consumer: c, e: e}
+	if err != nil {
+		return nil, err
+	}
+	own := &tokenlessConsumer{Teller: c.(durable.Teller), e: e}
 	own.expiry.Store(time.Now().Add(lease).UnixNano())
-	return own, err
+	return own, nil
 }
 
 type tokenlessConsumer struct {
-	durable.Consumer
+	durable.Teller
 	e      *tokenless
 	expiry atomic.Int64 // of the lease, ns
 }
 
 func (c *tokenlessConsumer) Renew(ctx context.Context, lease time.Duration) error {
 	c.expiry.Store(time.Now().Add(lease).UnixNano())
-	return c.Consumer.Renew(ctx, lease)
+	return c.Teller.Renew(ctx, lease)
 }
 
 // fenced asks without reviving a lease that has ended.
 func (c *tokenlessConsumer) fenced(ctx context.Context) bool {
-	err := c.Consumer.Renew(ctx, max(time.Until(time.Unix(0, c.expiry.Load())), 1))
+	err := c.Teller.Renew(ctx, max(time.Until(time.Unix(0, c.expiry.Load())), 1))
 	return errors.Is(err, durable.ErrFenced)
 }
 
 func (c *tokenlessConsumer) Claim(ctx context.Context, r durable.ClaimRequest) (durable.Claimed, error) {
-	answer, err := c.Consumer.Claim(ctx, r)
+	answer, err := c.Teller.Claim(ctx, r)
 	c.e.mu.Lock()
 	defer c.e.mu.Unlock()
 	for _, j := range answer.Jobs {
@@ -165,7 +168,7 @@ func (c *tokenlessConsumer) Claim(ctx context.Context, r durable.ClaimRequest) (
 
 func (c *tokenlessConsumer) Settle(ctx context.Context, n uint64, outcomes []durable.Outcome) (durable.Settled, error) {
 	if c.e.fencedOnly && !c.fenced(ctx) {
-		return c.Consumer.Settle(ctx, n, outcomes)
+		return c.Teller.Settle(ctx, n, outcomes)
 	}
 	outcomes = slices.Clone(outcomes)
 	c.e.mu.Lock()
@@ -175,7 +178,7 @@ func (c *tokenlessConsumer) Settle(ctx context.Context, n uint64, outcomes []dur
 		}
 	}
 	c.e.mu.Unlock()
-	return c.Consumer.Settle(ctx, n, outcomes)
+	return c.Teller.Settle(ctx, n, outcomes)
 }
 
 // forgetful applies an append as often as it is asked.

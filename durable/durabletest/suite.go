@@ -81,7 +81,7 @@ func (p *promise) run(t testing.TB, open Open) {
 }
 
 func promises() []promise {
-	return slices.Concat(
+	all := slices.Concat(
 		queuePromises(),
 		capabilityPromises(),
 		appendPromises(),
@@ -96,10 +96,14 @@ func promises() []promise {
 		crashPromises(),
 		historyPromises(),
 	)
+	for _, g := range groups() {
+		all = append(all, g.promises...)
+	}
+	return all
 }
 
 func operatorPromises() []promise {
-	return slices.Concat(
+	all := slices.Concat(
 		lookupPromises(),
 		retentionPromises(),
 		pagePromises(),
@@ -108,4 +112,8 @@ func operatorPromises() []promise {
 		pausePromises(),
 		purgePromises(),
 	)
+	for _, g := range groups() {
+		all = append(all, g.operators...)
+	}
+	return all
 }

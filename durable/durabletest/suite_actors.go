@@ -184,6 +184,7 @@ type worker struct {
 	durable.Consumer
 	claims, settles uint64
 	held            map[durable.Ref]bool
+	expired         []string // what its claims have ended
 }
 
 func (q *queue) worker() *worker {
@@ -218,6 +219,11 @@ func (w *worker) ask(r durable.ClaimRequest) durable.Claimed {
 	for _, j := range answer.Jobs {
 		w.held[ref(j)] = true
 	}
+	for _, id := range answer.Expired {
+		if !slices.Contains(w.expired, id) {
+			w.expired = append(w.expired, id)
+		}
+	}
 	return answer
 }
 
@@ -251,7 +257,10 @@ func (w *worker) take(n int) []*durable.Claim {
 	for len(all) < n {
 		answer := w.claim(n - len(all))
 		all = append(all, answer.Jobs...)
-		if answer.Status == durable.ClaimEmpty {
+		switch answer.Status {
+		case durable.ClaimLimited:
+			w.q.pause(max(between, min(answer.NextDue, durable.Park)))
+		case durable.ClaimEmpty:
 			if err := w.Await(w.q.ctx); err != nil && w.q.ctx.Err() != nil {
 				w.q.Fatalf("waiting for %d jobs, have %d: %v", n, len(all), err)
 			}

@@ -2,6 +2,7 @@ package durabletest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +18,32 @@ func delay(c durable.Capabilities) bool        { return c.Delay }
 func retention(c durable.Capabilities) bool    { return c.Retention }
 func priority(c durable.Capabilities) bool     { return c.Priority }
 
-// needs names the promises that not every engine makes.
+// group are promises that all need the same.
+type group struct {
+	needs               func(durable.Capabilities) bool
+	promises, operators []promise
+}
+
+// groups are those of the capabilities that have a file of their own.
+func groups() []group {
+	return []group{
+		{func(c durable.Capabilities) bool { return c.Expiry }, expiryPromises(), expiryOperatorPromises()},
+	}
+}
+
+// condition is what a promise needs; nil: nothing.
+func condition(name string) func(durable.Capabilities) bool {
+	for _, g := range groups() {
+		for _, p := range slices.Concat(g.promises, g.operators) {
+			if p.name == name {
+				return g.needs
+			}
+		}
+	}
+	return needs[name]
+}
+
+// needs names the other promises that not every engine makes.
 var needs = map[string]func(durable.Capabilities) bool{
 	"jobs are claimed in the order of appending": fifo,
 
@@ -69,11 +95,69 @@ func capabilityPromises() []promise {
 			}
 			late, kept, urgent := job("late"), job("kept"), job("urgent")
 			late.Delay, kept.Retention, urgent.Priority = time.Hour, time.Hour, 1
+			passing, single, limited := job("passing"), job("single"), job("limited")
+			passing.Expiry, single.Unique, limited.LimitKey = time.Hour, &durable.Unique{Key: "k"}, "k"
 			refuses(q, "delay", !c.Delay, late)
 			refuses(q, "retention", !c.Retention, kept)
 			refuses(q, "priority", !c.Priority, urgent)
+			refuses(q, "expiry", !c.Expiry, passing)
+			refuses(q, "unique key", !c.Unique, single)
+			refuses(q, "limit key", !c.Limits, limited)
+			refusesCalls(q, c)
 		}},
 	}
+}
+
+// refusesCalls checks that the calls of capabilities that are lacking are refused.
+func refusesCalls(q *queue, c durable.Capabilities) {
+	q.Helper()
+	refused := func(what string, lacking bool, call func() error) {
+		q.Helper()
+		if !lacking {
+			return
+		}
+		if err := call(); !errors.Is(err, durable.ErrUnsupported) {
+			q.Errorf("%s: %v; want ErrUnsupported", what, err)
+		}
+	}
+	q.store(job("a"))
+	w := q.worker()
+	claim := w.one("a")
+	refused("a result", !c.Results, func() error {
+		o := outcome(claim, durable.Done)
+		o.Result = []byte("result")
+		_, err := w.Settle(q.ctx, 1, []durable.Outcome{o})
+		return err
+	})
+	if t, ok := w.Consumer.(durable.Teller); ok {
+		refused("progress", !c.Results, func() error {
+			return t.Tell(q.ctx, []durable.Telling{{Ref: ref(claim), Progress: []byte("half")}})
+		})
+		refused("asking for cancels", !c.Cancel, func() error {
+			_, err := t.Cancels(q.ctx)
+			return err
+		})
+	} else if c.Cancel || c.Results || c.Follow {
+		q.Errorf("%T is no durable.Teller", w.Consumer)
+	}
+	if e, ok := q.engine.(durable.FollowEngine); ok {
+		refused("following", !c.Follow, func() error {
+			_, err := e.OpenFollower(q.ctx)
+			return err
+		})
+	} else if c.Follow {
+		q.Errorf("%T is no durable.FollowEngine", q.engine)
+	}
+	if o, ok := q.engine.(durable.Operator); ok {
+		refused("cancelling", !c.Cancel, func() error {
+			_, err := o.Cancel(q.ctx, durable.CancelRequest{ID: "a"})
+			return err
+		})
+		refused("limits", !c.Limits, func() error {
+			return o.SetLimits(q.ctx, durable.Limits{Concurrency: 1}, "ann")
+		})
+	}
+	w.done(claim)
 }
 
 // capabilities are what the engine says it can do.
@@ -99,7 +183,7 @@ func made(t testing.TB, promises []promise, open Open) []promise {
 	}
 	var kept []promise
 	for _, p := range promises {
-		if can := needs[p.name]; can == nil || can(info.Capabilities) {
+		if can := condition(p.name); can == nil || can(info.Capabilities) {
 			kept = append(kept, p)
 		}
 	}
