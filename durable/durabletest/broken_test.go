@@ -79,6 +79,7 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 				"a pause lasts, and tells who and when",
 				"a wait that a pause overtakes loses nothing",
 				"paused consumption claims nothing, and intake and settling go on",
+				"paused consumption expires nothing",
 				"paused intake takes nothing and says so, and consumption goes on",
 			},
 		},
