@@ -150,9 +150,9 @@ func (b *bench) conserved(t *testing.T) {
 		t.Errorf("submitted %d is not accepted + rejected + dropped = %d: %+v", f.Submitted, want, f)
 	}
 	in := uint64(f.Accepted)
-	out := c.Enqueued + uint64(f.Evicted) + c.Refused + c.Abandoned + c.Uncertain + uint64(f.Length)
+	out := c.Enqueued + c.Duplicate + uint64(f.Evicted) + c.Refused + c.Abandoned + c.Uncertain + c.FrontCancelled + c.FrontExpired + uint64(f.Length)
 	if in != out {
-		t.Errorf("accepted %d is not enqueued + evicted + refused + abandoned + uncertain + length = %d: %+v %+v", in, out, f, c)
+		t.Errorf("accepted %d is not enqueued + duplicate + evicted + refused + abandoned + uncertain + cancelled + expired + length = %d: %+v %+v", in, out, f, c)
 	}
 }
 

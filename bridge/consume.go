@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/local"
 )
 
 // consume claims jobs for the crew until Run is to stop or the session is lost.
@@ -39,6 +40,9 @@ func (s *session) consume() {
 		switch {
 		case claimed.Status == durable.ClaimPaused:
 			sleep(ctx, paused.pause())
+		case claimed.Status == durable.ClaimLimited:
+			paused.ok()
+			s.awaitTurn(ctx, claimed.NextDue)
 		case drained:
 			paused.ok()
 			parked.wait(ctx, claimed.NextDue)
@@ -139,8 +143,25 @@ func (s *session) report(c durable.Claimed) {
 	if c.Gap {
 		s.r.q.lostWrites("claim")
 	}
+	for _, id := range c.Expired {
+		s.r.q.ended(EventExpired, local.Expired, id, "")
+	}
 	if c.Dropped > 0 || c.Corrupt > 0 {
 		s.r.q.log.Warn("weir: entries without a job were removed from the queue", "dropped", c.Dropped, "quarantined", c.Corrupt)
+	}
+}
+
+// awaitTurn waits until the limits of the queue may allow another claim: after due, or when this process has ended one.
+func (s *session) awaitTurn(ctx context.Context, due time.Duration) {
+	if due < 0 || due > durable.Park {
+		due = durable.Park
+	}
+	timer := time.NewTimer(max(due, time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.dropped:
+	case <-ctx.Done():
 	}
 }
 

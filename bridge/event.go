@@ -20,6 +20,7 @@ type Event struct {
 	Kind       string
 	Deliveries int           // from Started on
 	Delay      time.Duration // Retried, Snoozed, Unhandled: how long until it may run again
+	Of         string        // Duplicate: the ID of the job that it follows
 	Err        error         // why, where there is a why
 	Time       time.Time
 }
@@ -34,6 +35,7 @@ const (
 	EventDropped                       // discarded by the policy of its own call
 	EventEvicted                       // displaced from the front by another job
 	EventEnqueued                      // the store has it
+	EventDuplicate                     // not stored: another job has its ID or its key, and its ticket follows that one
 	EventRefused                       // the store refused it for good
 	EventAbandoned                     // never became durable, and never will
 	EventUncertain                     // sent, and not answered in time
@@ -44,6 +46,8 @@ const (
 	EventReleased                      // returned to the queue without having been charged
 	EventUnhandled                     // put back: no handler for its kind here
 	EventDead                          // failed for good; kept for the operator
+	EventCancelled                     // ended because its cancellation was asked for
+	EventExpired                       // ended because it has waited longer than it was worth; from the store its kind is not known
 	EventStale                         // its claim had passed to somebody else; nothing was changed
 	EventGone                          // its record was removed while it ran
 	EventUnsettled                     // its outcome could not be told to the store; it will run again
@@ -68,8 +72,8 @@ const (
 )
 
 var eventNames = [numEvents]string{
-	"accepted", "rejected", "dropped", "evicted", "enqueued", "refused", "abandoned", "uncertain",
-	"started", "completed", "retried", "snoozed", "released", "unhandled", "dead", "stale", "gone",
+	"accepted", "rejected", "dropped", "evicted", "enqueued", "duplicate", "refused", "abandoned", "uncertain",
+	"started", "completed", "retried", "snoozed", "released", "unhandled", "dead", "cancelled", "expired", "stale", "gone",
 	"unsettled", "stuck", "unreplicated", "lease lost", "unusable", "usable", "gap", "trimmed",
 	"intake paused", "intake resumed", "consumption paused", "consumption resumed", "purged",
 }
@@ -85,33 +89,40 @@ func (t EventType) String() string {
 // Counters count the transitions that this process saw since the queue was opened. At
 // quiescence
 //
-//	Front.Accepted = Enqueued + Front.Evicted + Refused + Abandoned + Uncertain + Front.Length
+//	Front.Accepted = Enqueued + Duplicate + Front.Evicted + Refused + Abandoned + Uncertain
+//	                 + FrontCancelled + FrontExpired + Front.Length
 //
 // with Front from Stats.
 type Counters struct {
 	Enqueued, Refused, Abandoned, Uncertain        uint64
+	Duplicate                                      uint64 // not stored: their tickets follow another job
+	Cancelled, Expired                             uint64 // that this process has ended or seen end so
+	FrontCancelled, FrontExpired                   uint64 // of these, those that had not been stored
 	Started, Completed, Retried, Snoozed, Released uint64
 	Unhandled, Dead, Stale, Gone, Unsettled        uint64
 	Stuck                                          uint64 // ever; see Stats for those that still are
 	LeaseLost, Gaps, Trimmed                       uint64
 	Unreplicated                                   uint64    // of Enqueued: fewer replicas had it than were asked for
-	Swept, SweptDead                               uint64    // claims of dead processes that this one returned, or found dead
+	Swept, SweptDead, SweptEnded                   uint64    // claims of dead processes that this one returned, found dead, or found cancelled or expired
 	LastClaim                                      time.Time // when the store last answered a claim; zero: never
 }
 
 // tally is the living form of Counters.
 type tally struct {
-	by        [numEvents]atomic.Uint64
-	trimmed   atomic.Uint64
-	swept     atomic.Uint64
-	sweptDead atomic.Uint64
-	lastClaim atomic.Int64 // Unix nanoseconds
+	by                           [numEvents]atomic.Uint64
+	trimmed                      atomic.Uint64
+	swept                        atomic.Uint64
+	sweptDead                    atomic.Uint64
+	sweptEnded                   atomic.Uint64
+	frontCancelled, frontExpired atomic.Uint64
+	lastClaim                    atomic.Int64 // Unix nanoseconds
 }
 
 func (t *tally) read() Counters {
 	n := func(e EventType) uint64 { return t.by[e].Load() }
 	c := Counters{
-		Enqueued: n(EventEnqueued), Refused: n(EventRefused), Abandoned: n(EventAbandoned), Uncertain: n(EventUncertain),
+		Enqueued: n(EventEnqueued), Duplicate: n(EventDuplicate), Cancelled: n(EventCancelled), Expired: n(EventExpired),
+		FrontCancelled: t.frontCancelled.Load(), FrontExpired: t.frontExpired.Load(), SweptEnded: t.sweptEnded.Load(), Refused: n(EventRefused), Abandoned: n(EventAbandoned), Uncertain: n(EventUncertain),
 		Started: n(EventStarted), Completed: n(EventCompleted), Retried: n(EventRetried), Snoozed: n(EventSnoozed),
 		Released: n(EventReleased), Unhandled: n(EventUnhandled), Dead: n(EventDead), Stale: n(EventStale),
 		Gone: n(EventGone), Unsettled: n(EventUnsettled), Stuck: n(EventStuck), LeaseLost: n(EventLeaseLost),

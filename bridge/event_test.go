@@ -150,17 +150,17 @@ func TestEventsOfJobsThatNeverBecomeDurable(t *testing.T) {
 		}
 		b.gate.Release(durabletest.OpAppend)
 	})
-	bubble(t, "refused, with the reason", func(t *testing.T) {
+	bubble(t, "duplicate, with the ID of the first", func(t *testing.T) {
 		b := setup(t, nil)
 		kind := bridge.NewKind[int](b.q, "count", nil)
 		for range 2 {
 			_ = submitJob(t, kind, bridge.Job[int]{ID: "same"}).WaitEnqueued(t.Context())
 		}
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"accepted", "enqueued", "accepted", "refused"}, names(b.events.of("same"))); diff != "" {
+		if diff := cmp.Diff([]string{"accepted", "enqueued", "accepted", "duplicate"}, names(b.events.of("same"))); diff != "" {
 			t.Error(diff)
 		}
-		if e := b.events.every(bridge.EventRefused); !errors.Is(e[0].Err, bridge.ErrDuplicate) {
+		if e := b.events.every(bridge.EventDuplicate); e[0].Of != "same" || e[0].Err != nil {
 			t.Errorf("got %+v", e)
 		}
 	})

@@ -118,13 +118,13 @@ func ExampleKind_SubmitJob() {
 			return
 		}
 		err = ticket.WaitEnqueued(ctx)
-		fmt.Println(ticket.State(), errors.Is(err, bridge.ErrDuplicate))
+		fmt.Println(ticket.State(), err, "a duplicate:", ticket.Duplicate() != "")
 	}
 	_, err = q.Shutdown(ctx)
 	fmt.Println(err)
 	// Output:
-	// enqueued false
-	// refused true
+	// enqueued <nil> a duplicate: false
+	// enqueued <nil> a duplicate: true
 	// <nil>
 }
 
@@ -162,7 +162,7 @@ func ExampleKind_SubmitMany() {
 	// came back: 2 <nil>
 }
 
-// Many with IDs of their own; what was submitted before is refused, on its ticket.
+// Many with IDs of their own; what was submitted before is a duplicate, whose ticket follows the first.
 func ExampleKind_SubmitJobs() {
 	ctx := context.Background()
 	q, err := bridge.Open(durable.NewMemory(nil), nil)
@@ -181,14 +181,14 @@ func ExampleKind_SubmitJobs() {
 			continue
 		}
 		err := one.Ticket.WaitEnqueued(ctx)
-		fmt.Println(one.Ticket.ID(), one.Ticket.State(), errors.Is(err, bridge.ErrDuplicate))
+		fmt.Println(one.Ticket.ID(), one.Ticket.State(), err, one.Ticket.Duplicate() != "")
 	}
 	_, err = q.Shutdown(ctx)
 	fmt.Println(err)
 	// Output:
-	// invoice-41 enqueued false
-	// invoice-42 enqueued false
-	// invoice-41 refused true
+	// invoice-41 enqueued <nil> false
+	// invoice-42 enqueued <nil> false
+	// invoice-41 enqueued <nil> true
 	// <nil>
 }
 

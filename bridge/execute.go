@@ -18,12 +18,18 @@ type execution struct {
 	claim  *durable.Claim
 	how    *handling
 	ticket *local.Promise // nil: not submitted here, or nobody holds it
-	ctx    context.Context
+	work   work
+	ctx    context.Context // work, or one that ends with the timeout too
 	raw    Delivery[[]byte]
 	// fate is decided once, by whoever ends the claim: run, the handler's return, or giveUp.
 	fate atomic.Uint32
 	// deaf says whether the handler is counted as one that ignores the end of its context.
 	deaf atomic.Uint32
+
+	// What the handler leaves, and what the store has not been told of its run yet: its last report, and that it began.
+	result atomic.Pointer[result]
+	untold atomic.Pointer[[]byte]
+	begun  atomic.Bool
 
 	// How it ended, on its way to the store; set once, by whoever decided its fate.
 	outcome durable.Outcome
@@ -48,10 +54,11 @@ const (
 // run calls the handler of a claim, on a worker.
 func (e *execution) run() {
 	r, q, c := e.r, e.r.q, e.claim
-	if e.s.ctx.Err() != nil {
-		e.conclude(EventReleased, durable.Outcome{Verdict: durable.Release}, context.Cause(e.s.ctx))
+	if e.work.Err() != nil {
+		e.conclude(EventReleased, durable.Outcome{Verdict: durable.Release}, context.Cause(&e.work))
 		return
 	}
+	defer e.work.over()
 	if e.how == nil {
 		e.conclude(EventUnhandled, durable.Outcome{Verdict: durable.Snooze, Delay: r.opts.UnknownDelay}, nil)
 		return
@@ -66,10 +73,10 @@ func (e *execution) run() {
 	if c.Timeout > 0 {
 		limit = c.Timeout
 	}
-	e.ctx = e.s.ctx
+	e.ctx = &e.work
 	if limit > 0 {
 		var cancel context.CancelFunc
-		e.ctx, cancel = context.WithTimeoutCause(e.s.ctx, limit, ErrTimeout)
+		e.ctx, cancel = context.WithTimeoutCause(&e.work, limit, ErrTimeout)
 		defer cancel()
 		defer time.AfterFunc(limit+stopWait, func() { e.giveUp(ErrTimeout) }).Stop()
 	}
@@ -81,10 +88,14 @@ func (e *execution) run() {
 	if e.ticket != nil {
 		e.ticket.MarkStarted()
 	}
+	if c.Followed && e.s.untold != nil {
+		e.begun.Store(true)
+		e.s.signal()
+	}
 	q.tell(Event{Type: EventStarted, ID: c.ID, Kind: c.Kind, Deliveries: c.Deliveries})
 	e.raw = Delivery[[]byte]{
 		ID: c.ID, Kind: c.Kind, Value: c.Payload, Headers: headers, Attempt: c.Attempts + 1,
-		MaxAttempts: e.maxAttempts(), Deliveries: c.Deliveries, Fence: c.Fence,
+		MaxAttempts: e.maxAttempts(), Deliveries: c.Deliveries, Fence: c.Fence, Reporter: e,
 	}
 	e.call()
 }
@@ -122,11 +133,17 @@ func (e *execution) finish(err error) {
 	_, permanent := errors.AsType[*permanentError](err)
 	switch {
 	case err == nil:
-		e.settle(EventCompleted, durable.Outcome{Verdict: durable.Done}, nil)
-	case snoozed:
-		e.settle(EventSnoozed, durable.Outcome{Verdict: durable.Snooze, Delay: snooze.delay}, nil)
+		o := durable.Outcome{Verdict: durable.Done}
+		if r := e.result.Load(); r != nil {
+			o.Result, o.Retention = r.bytes, r.retention
+		}
+		e.settle(EventCompleted, o, nil)
 	case permanent:
 		e.settle(EventDead, durable.Outcome{Verdict: durable.Dead}, err)
+	case errors.Is(cause, ErrCancelled): // whatever it wanted: the store ends it
+		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, fmt.Errorf("%w: %w", cause, err))
+	case snoozed:
+		e.settle(EventSnoozed, durable.Outcome{Verdict: durable.Snooze, Delay: snooze.delay}, nil)
 	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost):
 		// It failed because it was told to end: nobody's fault.
 		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, fmt.Errorf("%w: %w", cause, err))
@@ -192,12 +209,14 @@ func (e *execution) settle(event EventType, o durable.Outcome, err error) {
 }
 
 func (e *execution) ended(event EventType, o durable.Outcome, err error) {
-	o.Ref = durable.Ref{ID: e.claim.ID, Token: e.claim.Token}
+	o.Ref = e.ref()
 	if err != nil {
 		o.Reason = reason(err)
 	}
 	e.outcome, e.event, e.err = o, event, err
 }
+
+func (e *execution) ref() durable.Ref { return durable.Ref{ID: e.claim.ID, Token: e.claim.Token} }
 
 const maxReason = 4 << 10
 

@@ -200,7 +200,7 @@ func TestJobSettingsTravel(t *testing.T) {
 		if got.Fence <= 0 {
 			t.Errorf("fence %d", got.Fence)
 		}
-		got.Fence = 0
+		got.Fence, got.Reporter = 0, nil
 		want := &bridge.Delivery[int]{
 			ID: "job-ü", Kind: "count", Value: 1 << 53, Headers: headers,
 			Attempt: 1, MaxAttempts: policy.DefaultMaxAttempts, Deliveries: 1,

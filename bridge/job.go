@@ -23,7 +23,8 @@ type Ticket = local.Ticket
 // Job is a value with settings of its own, for SubmitJob.
 type Job[T any] struct {
 	// ID names the job in the store: 1 to 256 bytes of UTF-8 without control characters.
-	// It is required; Queue.NewID makes one. An ID that is there already ends the ticket refused.
+	// It is required; Queue.NewID makes one. One that is there already makes the job a duplicate: it is not stored, and its
+	// ticket follows the one that is there; see Ticket.Duplicate.
 	ID string
 	// Value is what the handler gets.
 	Value T
@@ -31,13 +32,26 @@ type Job[T any] struct {
 	Headers map[string]string
 	// Delay is how long the job must wait, from when it becomes durable on. 0: not at all.
 	Delay time.Duration
+	// NotBefore is until when the job must wait, by this machine's clock. Zero: not at all. It is refused together with Delay.
+	NotBefore time.Time
+	// Expiry is for how long the job is worth waiting, from Submit on, in the front and in the store: no run of it begins
+	// later, its ticket ends expired instead. What has begun is not ended by it, but a failed run is not followed by another one.
+	// Whole milliseconds. 0: as its kind says.
+	Expiry time.Duration
+	// Unique keeps a second job with the same Key from being stored while this one has it: that one is a duplicate, as one with
+	// the same ID is. By default a job has its key until it has completed, is dead, or has ended otherwise. The
+	// zero value: none.
+	Unique durable.Unique
+	// LimitKey is what the limits for keys count the job under (Operator.SetLimits), as a customer's name for that
+	// customer's jobs. At most durable.MaxIDBytes. Empty: they do not apply.
+	LimitKey string
 	// MaxAttempts is after how many failed runs the job goes dead. 0: as its kind says
 	// where it runs.
 	MaxAttempts int
 	// Timeout ends the context of one run. Whole milliseconds. 0: as its kind says where it runs.
 	Timeout time.Duration
 	// Retention is for how long the store keeps a record of the job once it is completed, without the
-	// payload: until then Operator.Lookup finds it, and a job of the same ID is refused as a duplicate. Whole
+	// payload: until then Operator.Lookup finds it, and a job of the same ID is a duplicate. Whole
 	// milliseconds. 0: as the kind says.
 	Retention time.Duration
 	// Priority is from -durable.MaxPriority to durable.MaxPriority: of the jobs that wait in the store, one of a
@@ -57,10 +71,41 @@ type job struct {
 	size     int64
 	persist  time.Duration // by when it must be durable, on the queue's clock
 	slot     local.Slot[*job]
-	wire     *durable.Job
+	wire     *wire
 	// over is set once the slot was released: the job has ended, though the request it is part of
 	// may still be asked about. Written by the shipper only.
 	over bool
+	// named: its ID or its key may be somebody else's already.
+	named bool
+}
+
+// wire is what will be written of a job.
+type wire struct {
+	durable.Job           // with Delay and Expiry as at Submit
+	notBefore   time.Time // zero: nothing was said
+}
+
+// expires is when a job is not worth waiting for any more, on the clock of persist; 0: never.
+func (q *Queue) expires(j *job) time.Duration {
+	if j.wire == nil || j.wire.Expiry == 0 {
+		return 0
+	}
+	return j.persist - q.opts.PersistWithin + j.wire.Expiry
+}
+
+// request is the job as it goes to the store now: it has waited in the front for some time.
+func (q *Queue) request(j *job) *durable.Job {
+	if j.wire.Expiry == 0 && j.wire.notBefore.IsZero() {
+		return &j.wire.Job
+	}
+	left := j.wire.Job
+	if left.Expiry > 0 {
+		left.Expiry = max(q.expires(j)-q.now(), time.Millisecond)
+	}
+	if until := time.Until(j.wire.notBefore); !j.wire.notBefore.IsZero() && until > 0 {
+		left.Delay = (until + time.Millisecond - 1).Truncate(time.Millisecond) // the store would cut it short
+	}
+	return &left
 }
 
 // underWay finds the jobs of the request that is under way by ID. They are not watched before

@@ -22,6 +22,7 @@ type Kind[T any] struct {
 	retry policy.Retry
 	limit time.Duration
 	keep  time.Duration
+	worth time.Duration
 	err   error // of construction; reported by every call
 }
 
@@ -37,6 +38,8 @@ type KindOptions[T any] struct {
 	// Retention is for how long the store keeps a record of a completed job; see Job.Retention. As the
 	// queue's options say.
 	Retention time.Duration
+	// Expiry is for how long a job of the kind is worth waiting; see Job.Expiry. 0: for ever.
+	Expiry time.Duration
 }
 
 // NewKind names a kind of q; the producer and the consumer use the same name. Jobs enqueued
@@ -51,11 +54,11 @@ func NewKind[T any](q *Queue, name string, opts *KindOptions[T]) *Kind[T] {
 		if opts.Retry != (policy.Retry{}) {
 			k.retry = opts.Retry.WithDefaults()
 		}
-		k.limit = opts.Timeout
+		k.limit, k.worth = opts.Timeout, opts.Expiry
 		if opts.Retention > 0 {
 			k.keep = opts.Retention
 		}
-		if err := storable("Retention", opts.Retention); err != nil {
+		if err := firstError(storable("Retention", opts.Retention), storable("Expiry", opts.Expiry)); err != nil {
 			k.err = fmt.Errorf("bridge: kind %q: %w", name, err)
 		} else if opts.Timeout < 0 {
 			k.err = fmt.Errorf("bridge: kind %q: Timeout is negative: %v", name, opts.Timeout)
@@ -79,7 +82,7 @@ func NewKind[T any](q *Queue, name string, opts *KindOptions[T]) *Kind[T] {
 // job will ever run. It is a *policy.Rejection, which matches policy.ErrFull, ErrClosed,
 // ErrTooLarge, ErrInvalid or ErrUnusable, or the error of a cancelled ctx.
 func (k *Kind[T]) Submit(ctx context.Context, value T, p policy.Policy) (*Ticket, error) {
-	return k.submit(ctx, Job[T]{Value: value, ID: k.q.NewID()}, p)
+	return k.submit(ctx, Job[T]{Value: value, ID: k.q.NewID()}, false, p)
 }
 
 // TrySubmit is Submit without waiting: the front has room now, or the error matches
@@ -93,7 +96,7 @@ func (k *Kind[T]) SubmitJob(ctx context.Context, j Job[T], p policy.Policy) (*Ti
 	if err := j.validate(); err != nil {
 		return nil, k.q.refuse(policy.ReasonInvalid, k.name, err)
 	}
-	return k.submit(ctx, j, p)
+	return k.submit(ctx, j, true, p)
 }
 
 func (j *Job[T]) validate() error {
@@ -103,18 +106,32 @@ func (j *Job[T]) validate() error {
 	switch {
 	case j.Delay < 0:
 		return fmt.Errorf("bridge: Job.Delay is negative: %v", j.Delay)
+	case j.Delay > 0 && !j.NotBefore.IsZero():
+		return fmt.Errorf("bridge: Job.Delay and Job.NotBefore are both set: %v, %v", j.Delay, j.NotBefore)
 	case j.MaxAttempts < 0:
 		return fmt.Errorf("bridge: Job.MaxAttempts is negative: %d", j.MaxAttempts)
 	case j.Priority < -durable.MaxPriority || j.Priority > durable.MaxPriority:
 		return fmt.Errorf("bridge: Job.Priority is %d, must be from %d to %d", j.Priority, -durable.MaxPriority, durable.MaxPriority)
+	case len(j.LimitKey) > durable.MaxIDBytes:
+		return fmt.Errorf("bridge: Job.LimitKey has %d bytes, more than %d", len(j.LimitKey), durable.MaxIDBytes)
 	}
-	if err := storable("Timeout", j.Timeout); err != nil {
+	err := firstError(storable("Timeout", j.Timeout), storable("Retention", j.Retention), storable("Expiry", j.Expiry),
+		storable("Unique.Window", j.Unique.Window), storable("Unique.After", j.Unique.After))
+	if err != nil {
 		return fmt.Errorf("bridge: Job.%w", err)
 	}
-	if err := storable("Retention", j.Retention); err != nil {
-		return fmt.Errorf("bridge: Job.%w", err)
+	if j.unique() {
+		if err := j.Unique.Validate(); err != nil {
+			return fmt.Errorf("bridge: Job.Unique: %w", err)
+		}
 	}
 	return nil
+}
+
+// unique tells whether the job is to have a key.
+func (j *Job[T]) unique() bool {
+	u := &j.Unique
+	return u.Key != "" || len(u.States) > 0 || u.Window != 0 || u.After != 0
 }
 
 // storable refuses a time that the store, which keeps whole milliseconds, would take for none at all.
@@ -128,7 +145,7 @@ func storable(name string, d time.Duration) error {
 	return nil
 }
 
-func (k *Kind[T]) submit(ctx context.Context, j Job[T], p policy.Policy) (*Ticket, error) {
+func (k *Kind[T]) submit(ctx context.Context, j Job[T], named bool, p policy.Policy) (*Ticket, error) {
 	if k.err != nil {
 		return nil, k.q.refuse(policy.ReasonInvalid, k.name, k.err)
 	}
@@ -140,11 +157,18 @@ func (k *Kind[T]) submit(ctx context.Context, j Job[T], p policy.Policy) (*Ticke
 	if err != nil {
 		return nil, k.q.refuse(policy.ReasonInvalid, k.name, fmt.Errorf("bridge: encode headers: %w", err))
 	}
-	return k.q.submit(ctx, &durable.Job{
+	w := &wire{notBefore: j.NotBefore, Job: durable.Job{
 		ID: j.ID, Kind: k.name, Payload: payload, Headers: headers,
 		Delay: j.Delay, MaxAttempts: j.MaxAttempts, Timeout: j.Timeout,
 		Retention: cmp.Or(j.Retention, k.keep), Priority: j.Priority,
-	}, p)
+		Expiry: cmp.Or(j.Expiry, k.worth), LimitKey: j.LimitKey,
+	}}
+	if j.unique() {
+		unique := j.Unique // not the one in j, which would have to live as long
+		unique.States = slices.Clone(unique.States)
+		w.Unique = &unique
+	}
+	return k.q.submit(ctx, w, named, p)
 }
 
 // Handle sets the handler of the kind for Run. It is called on a goroutine of its own for
@@ -169,22 +193,21 @@ func (k *Kind[T]) Handle(h func(ctx context.Context, d *Delivery[T]) error) erro
 			return Permanent(fmt.Errorf("bridge: decode kind %q: %w", k.name, err))
 		}
 		return h(ctx, &Delivery[T]{
-			ID: raw.ID, Kind: raw.Kind, Value: value, Headers: raw.Headers, Attempt: raw.Attempt,
+			ID: raw.ID, Kind: raw.Kind, Value: value, Headers: raw.Headers, Reporter: raw.Reporter, Attempt: raw.Attempt,
 			MaxAttempts: raw.MaxAttempts, Deliveries: raw.Deliveries, Fence: raw.Fence,
 		})
 	}})
 }
 
 // submit admits one encoded job.
-func (q *Queue) submit(ctx context.Context, wire *durable.Job, p policy.Policy) (*Ticket, error) {
+func (q *Queue) submit(ctx context.Context, wire *wire, named bool, p policy.Policy) (*Ticket, error) {
 	size := int64(len(wire.Payload) + len(wire.Headers))
 	if size > int64(q.opts.MaxPayload) {
 		return nil, q.refuse(policy.ReasonTooLarge, wire.Kind,
 			fmt.Errorf("bridge: payload and headers have %d bytes, more than Options.MaxPayload = %d", size, q.opts.MaxPayload))
 	}
-	if wire.Priority != 0 && !q.info.Capabilities.Priority {
-		return nil, q.refuse(policy.ReasonInvalid, wire.Kind,
-			fmt.Errorf("bridge: Job.Priority is %d: %w", wire.Priority, durable.ErrUnsupported))
+	if err := q.supports(&wire.Job); err != nil {
+		return nil, q.refuse(policy.ReasonInvalid, wire.Kind, err)
 	}
 	if cause := q.unusable.Load(); cause != nil && q.askAgain() {
 		return nil, q.refuse(policy.ReasonUnusable, wire.Kind, *cause)
@@ -192,7 +215,8 @@ func (q *Queue) submit(ctx context.Context, wire *durable.Job, p policy.Policy) 
 	if cause := q.intake.paused(); cause != nil && q.askIntake() {
 		return nil, q.refuse(policy.ReasonUnusable, wire.Kind, cause)
 	}
-	j := &job{id: wire.ID, kind: wire.Kind, size: size, wire: wire, persist: q.now() + q.opts.PersistWithin}
+	j := &job{id: wire.ID, kind: wire.Kind, size: size, wire: wire, named: named, persist: q.now() + q.opts.PersistWithin}
+	expires := q.expires(j)
 	j.Init(wire.ID)
 	if q.info.Replicas > 0 {
 		j.ExpectReplicas()
@@ -210,8 +234,30 @@ func (q *Queue) submit(ctx context.Context, wire *durable.Job, p policy.Policy) 
 		q.tell(Event{Type: EventDropped, ID: j.id, Kind: j.kind})
 	default:
 		q.emit(Event{Type: EventAccepted, ID: wire.ID, Kind: wire.Kind})
+		if expires > 0 {
+			q.expiries.look(expires)
+		}
 	}
 	return j.Ticket(), nil
+}
+
+// supports refuses what the engine lacks, by name.
+func (q *Queue) supports(j *durable.Job) error {
+	has := &q.info.Capabilities
+	var lacks string
+	switch {
+	case j.Priority != 0 && !has.Priority:
+		lacks = fmt.Sprintf("Job.Priority is %d", j.Priority)
+	case j.Expiry != 0 && !has.Expiry:
+		lacks = fmt.Sprintf("Job.Expiry is %v", j.Expiry)
+	case j.Unique != nil && !has.Unique:
+		lacks = fmt.Sprintf("Job.Unique has the key %q", j.Unique.Key)
+	case j.LimitKey != "" && !has.Limits:
+		lacks = fmt.Sprintf("Job.LimitKey is %q", j.LimitKey)
+	default:
+		return nil
+	}
+	return fmt.Errorf("bridge: %s: %w", lacks, durable.ErrUnsupported)
 }
 
 // refuse counts and returns the rejection of a call that never reached the front.
@@ -226,11 +272,21 @@ func (q *Queue) refuse(reason policy.Reason, kind string, cause error) error {
 }
 
 // evicted is told by the front of each job that another one displaced.
-func (q *Queue) evicted(j *job) {
+func (q *Queue) evicted(j *job) { q.endUnstored(j, EventEvicted, local.Evicted, nil) }
+
+// endUnstored ends a job that will not be reported enqueued.
+func (q *Queue) endUnstored(j *job, event EventType, state local.State, cause error) {
 	j.wire = nil
-	q.count(EventEvicted)
-	j.End(local.Evicted, nil)
-	q.tell(Event{Type: EventEvicted, ID: j.id, Kind: j.kind})
+	q.count(event)
+	switch event {
+	case EventCancelled:
+		q.tally.frontCancelled.Add(1)
+	case EventExpired:
+		q.tally.frontExpired.Add(1)
+	default:
+	}
+	j.End(state, cause)
+	q.tell(Event{Type: event, ID: j.id, Kind: j.kind, Err: cause})
 }
 
 // handling is a kind's handler and what governs its failures.

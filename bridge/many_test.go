@@ -13,7 +13,6 @@ import (
 	"github.com/seed-9dec4fca/weir/bridge"
 	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/durable/durabletest"
-	"github.com/seed-9dec4fca/weir/local"
 	"github.com/seed-9dec4fca/weir/policy"
 )
 
@@ -211,11 +210,11 @@ func TestSubmitJobs(t *testing.T) {
 		if err := b.q.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := tell(t, all), []string{"enqueued", "invalid", "refused", "enqueued", "too large"}; !slices.Equal(got, want) {
+		if got, want := tell(t, all), []string{"enqueued", "invalid", "enqueued", "enqueued", "too large"}; !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
-		if err := all[2].Ticket.Err(); !errors.Is(err, bridge.ErrDuplicate) || !errors.Is(err, local.ErrRefused) {
-			t.Errorf("got %v", err)
+		if got := all[2].Ticket.Duplicate(); got != "a" || all[0].Ticket.Duplicate() != "" {
+			t.Errorf("a duplicate of %q", got)
 		}
 		if got := b.stored(t); got.Pending != 1 || got.Scheduled != 1 {
 			t.Errorf("stored: %+v", got)

@@ -51,8 +51,8 @@ func TestOperatorLooksAJobUp(t *testing.T) {
 			t.Errorf("completed: %+v, %v", job, err)
 		}
 		again := submitJob(t, kind, bridge.Job[int]{ID: "a"})
-		if err := again.Wait(t.Context()); !errors.Is(err, bridge.ErrDuplicate) {
-			t.Errorf("the same ID while it is kept: %v", err)
+		if err := again.Wait(t.Context()); err != nil || again.Duplicate() != "a" {
+			t.Errorf("the same ID while it is kept: %v, a duplicate of %q", err, again.Duplicate())
 		}
 		time.Sleep(time.Hour)
 		if _, err = op.Lookup(t.Context(), "a"); !errors.Is(err, durable.ErrNoJob) {

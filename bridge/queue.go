@@ -44,6 +44,9 @@ type Queue struct {
 	ship     *shipper
 	sent     underWay
 	calls    exchanges
+	cancels  cancels
+	expiries expiries
+	shared   atomic.Bool // some ticket shares what becomes of another one's job
 
 	handlers sync.Map                // *handling by kind
 	handled  atomic.Bool             // there is one
@@ -78,6 +81,8 @@ func Open(engine durable.Engine, opts *Options) (*Queue, error) {
 	q.ids.init()
 	q.calls.init()
 	q.dues.init()
+	q.cancels.init()
+	q.expiries.q = q
 	q.front, err = local.NewFront(&local.FrontOptions[*job]{
 		Capacity: o.Capacity, Bytes: o.CapacityBytes, Policy: o.Policy,
 		Evicted: q.evicted, Backlog: q.freshBacklogShare,

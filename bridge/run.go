@@ -16,6 +16,7 @@ import (
 //
 //	consume  claims jobs for the crew           one, on Run's goroutine
 //	keep     renews the lease                   one for each identity, ended with it
+//	tell     tells what handlers report         one for each identity, ended with it
 //	settler  tells the store how runs ended     one
 //	sweep    returns what dead processes hold   one
 //	outlived counts handlers of a lost lease    one for each identity lost, for a second
@@ -306,9 +307,10 @@ func (r *run) sweep() {
 func (q *Queue) swept(s durable.Swept) {
 	q.tally.swept.Add(uint64(s.Returned))
 	q.tally.sweptDead.Add(uint64(s.Dead))
+	q.tally.sweptEnded.Add(uint64(s.Ended))
 	q.trimmed(s.Trimmed)
-	if s.Fenced > 0 || s.Returned > 0 || s.Dead > 0 {
-		q.log.Warn("weir: returned the claims of lost workers", "consumers", s.Fenced, "returned", s.Returned, "dead", s.Dead)
+	if s.Fenced > 0 || s.Returned > 0 || s.Dead > 0 || s.Ended > 0 {
+		q.log.Warn("weir: returned the claims of lost workers", "consumers", s.Fenced, "returned", s.Returned, "dead", s.Dead, "ended", s.Ended)
 	}
 }
 

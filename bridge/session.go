@@ -34,6 +34,7 @@ type session struct {
 	dropped chan struct{}
 	drained atomic.Bool   // the last claim left nothing
 	emptied chan struct{} // a token when it has
+	untold  chan struct{} // a token when there is something for the teller; nil: there is none
 
 	mu    sync.Mutex // guards what follows
 	until time.Time  // the lease, less a margin, by the local monotonic clock
@@ -50,10 +51,15 @@ func newSession(r *run, consumer durable.Consumer, sent time.Time) *session {
 	s.fence = time.AfterFunc(r.opts.Lease, s.checkLease)
 	s.extend(sent)
 	s.kept.Go(s.keep)
+	has := &r.q.info.Capabilities
+	if teller, ok := consumer.(durable.Teller); ok && (has.Cancel || has.Results) {
+		s.untold = make(chan struct{}, 1)
+		s.kept.Go(func() { s.tell(teller) })
+	}
 	return s
 }
 
-// close ends the keeper and the work context.
+// close ends the keeper, the teller and the work context.
 func (s *session) close() {
 	s.endKeep()
 	s.fence.Stop()
@@ -138,7 +144,7 @@ func (s *session) hold(claims []*durable.Claim) ([]*execution, bool) {
 	q := s.r.q
 	held := make([]*execution, len(claims))
 	for i, c := range claims {
-		held[i] = &execution{r: s.r, s: s, claim: c, how: q.handling(c.Kind), ticket: q.promise(c.ID)}
+		held[i] = &execution{r: s.r, s: s, claim: c, how: q.handling(c.Kind), ticket: q.promise(c.ID), work: work{Context: s.ctx}}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +181,7 @@ func (s *session) heldRefs() []durable.Ref {
 	defer s.mu.Unlock()
 	refs := make([]durable.Ref, 0, len(s.held))
 	for e := range s.held {
-		refs = append(refs, durable.Ref{ID: e.claim.ID, Token: e.claim.Token})
+		refs = append(refs, e.ref())
 	}
 	return refs
 }

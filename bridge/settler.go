@@ -84,11 +84,13 @@ func (t *settler) run() {
 func (t *settler) batch() (batch []*execution, last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	bytes := 0
 	for _, o := range t.queue {
 		if o == nil {
 			return batch, true
 		}
-		if len(batch) == maxBatch || len(batch) > 0 && o.s != batch[0].s {
+		bytes += len(o.outcome.Result)
+		if len(batch) == maxBatch || len(batch) > 0 && (o.s != batch[0].s || bytes > maxBatchBytes) {
 			break
 		}
 		batch = append(batch, o)
@@ -144,6 +146,8 @@ func (t *settler) answered(batch []*execution, settled durable.Settled) {
 		switch settled.Codes[i] {
 		case durable.CodeDead:
 			event.Type, event.Delay = EventDead, 0
+		case durable.CodeCancelled:
+			event.Type, event.Delay = EventCancelled, 0
 		case durable.CodeGone:
 			event.Type, event.Err = EventGone, ErrGone
 		case durable.CodeStale:
@@ -153,6 +157,9 @@ func (t *settler) answered(batch []*execution, settled durable.Settled) {
 			q.dues.note(event.Delay)
 		}
 		q.count(event.Type)
+		if o.ticket == nil && q.shared.Load() { // somebody may have come to share it meanwhile
+			o.ticket = q.watched.Find(o.claim.ID)
+		}
 		if o.ticket != nil {
 			o.moveTicket(event)
 		}
@@ -164,7 +171,10 @@ func (t *settler) answered(batch []*execution, settled durable.Settled) {
 func (e *execution) moveTicket(event Event) {
 	switch event.Type {
 	case EventCompleted:
-		e.endTicket(local.Completed, nil)
+		e.ticket.Complete(e.outcome.Result)
+		e.r.q.watched.Forget(e.claim.ID, e.ticket)
+	case EventCancelled:
+		e.endTicket(local.Cancelled, e.err)
 	case EventDead:
 		e.endTicket(local.Dead, e.err)
 	case EventGone:

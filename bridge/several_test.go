@@ -238,8 +238,8 @@ func TestMaxWatched(t *testing.T) {
 			t.Errorf("afterwards: %v", err)
 		}
 		second := submitJob(t, kind, bridge.Job[int]{ID: "same"})
-		if err := second.Wait(t.Context()); !errors.Is(err, local.ErrRefused) {
-			t.Errorf("a duplicate: %v", err)
+		if err := second.WaitEnqueued(t.Context()); err != nil || second.Duplicate() != "same" {
+			t.Errorf("a duplicate: %v, of %q", err, second.Duplicate())
 		}
 		if first.State() != local.Enqueued {
 			t.Errorf("the first: %v", first.State())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-9dec4fca/weir/durable"
@@ -34,12 +35,14 @@ type shipper struct {
 	doubts   int              // times it was sent without an answer
 	request  int
 	hand     []*job
+	unclear  []*job        // duplicates of what the store has yet to be asked about; see duplicate.go
 	next     time.Duration // when the first job in hand runs out of time
 
 	store, room *pacer
 	paused      *pacer             // while an operator has paused the intake
 	slots       []local.Slot[*job] // reused
 	wires       []*durable.Job     // reused
+	ages        bool               // some of them say how long they may still wait
 }
 
 // startShipper starts the shipper, once; never after Shutdown.
@@ -61,11 +64,26 @@ func (q *Queue) startShipper() {
 func (s *shipper) run() {
 	defer close(s.done)
 	for s.load() {
-		if wait := s.send(); wait > 0 && len(s.hand) > 0 {
-			sleep(s.ctx, min(wait, max(s.next-s.q.now(), 0)))
+		s.cancelWanted()
+		if wait := s.send(); wait > 0 && !s.empty() {
+			s.pause(min(wait, max(s.next-s.q.now(), 0)))
 		}
 	}
 	s.finish()
+}
+
+// empty tells that there is nothing to do but to take more.
+func (s *shipper) empty() bool { return len(s.hand)+len(s.unclear) == 0 }
+
+// pause is a sleep that Queue.Cancel cuts short.
+func (s *shipper) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.q.cancels.some:
+	case <-s.ctx.Done():
+	}
 }
 
 // load fills the hand, unless its request is in doubt, and blocks while it is empty.
@@ -77,9 +95,9 @@ func (s *shipper) load() bool {
 	case s.ctx.Err() != nil:
 		return false
 	case s.doubts > 0 || len(s.hand) >= maxBatch:
-	case len(s.hand) > 0 && (s.store.waiting() || s.room.waiting() || s.paused.waiting()):
+	case !s.empty() && (s.store.waiting() || s.room.waiting() || s.paused.waiting()):
 		// There is no hurry, and what stays in the front can still be evicted.
-	case len(s.hand) > 0:
+	case !s.empty():
 		slots = s.q.front.TryTake(slots, maxBatch-len(s.hand), maxBatchBytes)
 	default:
 		var err error
@@ -104,16 +122,22 @@ func (s *shipper) expire() {
 	kept, open := s.hand[:0], 0
 	for i, j := range s.hand {
 		asked := s.doubts > 0 && i < s.request
+		expires := s.q.expires(j)
 		switch {
 		case j.over:
+		case expires > 0 && expires <= now && !asked:
+			s.end(j, local.Expired, nil)
 		case j.persist <= now && asked:
 			s.end(j, local.Uncertain, durable.ErrInDoubt)
 		case j.persist <= now:
 			s.end(j, local.Abandoned, durable.ErrNotExecuted)
 		default:
 			s.next = min(s.next, j.persist)
-			if asked {
+			switch {
+			case asked:
 				open++
+			case expires > 0:
+				s.next = min(s.next, expires)
 			}
 		}
 		if !j.over || asked {
@@ -122,6 +146,7 @@ func (s *shipper) expire() {
 	}
 	clear(s.hand[len(kept):])
 	s.hand = kept
+	s.expireUnclear(now)
 	s.release()
 	if s.doubts > 0 && open == 0 {
 		// Nobody waits for the answer any more, so the number is given up, and the identity with it.
@@ -131,13 +156,21 @@ func (s *shipper) expire() {
 
 // send makes one exchange with the store and returns how long to wait before the next.
 func (s *shipper) send() time.Duration {
-	if len(s.hand) == 0 {
+	if s.empty() {
 		return 0
 	}
 	checking, cancel := context.WithTimeout(s.ctx, s.limit())
 	defer cancel()
 	if err := s.q.recheck(checking); err != nil {
 		return s.store.fail(err)
+	}
+	if len(s.unclear) > 0 {
+		if err := s.resolve(checking); err != nil {
+			return s.store.fail(err)
+		}
+	}
+	if len(s.hand) == 0 {
+		return 0
 	}
 	if s.producer == nil {
 		producer, err := call(s.ctx, s.q, s.limit(), s.q.engine.OpenProducer)
@@ -151,6 +184,8 @@ func (s *shipper) send() time.Duration {
 	if s.doubts == 0 {
 		taker, slots = s.taker()
 		s.compose(slots)
+	} else if s.ages {
+		s.age()
 	}
 	answer, begin, err := s.append(taker, slots)
 	defer begin()
@@ -206,17 +241,35 @@ func (s *shipper) compose(taken int) {
 		most = min(most, taken)
 	}
 	clear(s.wires)
-	s.wires, s.request = s.wires[:0], 0
+	s.wires, s.request, s.ages = s.wires[:0], 0, false
 	var bytes int64
+	named := false
 	for _, j := range s.hand {
 		bytes += j.size
 		if s.request == most || s.request > 0 && bytes > maxBatchBytes {
 			break
 		}
-		s.wires = append(s.wires, j.wire)
+		request := s.q.request(j)
+		s.ages = s.ages || request != &j.wire.Job
+		named = named || j.named
+		s.wires = append(s.wires, request)
 		s.request++
 	}
 	s.q.sent.set(s.hand[:s.request])
+	if named { // what ends before the answer is here may be what a job is a duplicate of
+		s.q.watched.Keep()
+	}
+}
+
+// age makes the jobs of a request that is sent again as old as they are. Its number decides what becomes of it, not that.
+func (s *shipper) age() {
+	wires := slices.Clone(s.wires) // the exchange before may still read it
+	for i, j := range s.hand[:s.request] {
+		if !j.over {
+			wires[i] = s.q.request(j)
+		}
+	}
+	s.wires = wires
 }
 
 // answered takes the store's answer to the request.
@@ -224,6 +277,7 @@ func (s *shipper) answered(answer durable.Appended) time.Duration {
 	s.store.ok()
 	s.take(answer)
 	s.q.sent.set(nil)
+	s.q.watched.LetGo()
 	s.n++
 	s.doubts = 0
 	full := answer.Taken < s.request
@@ -251,7 +305,7 @@ func (s *shipper) take(answer durable.Appended) {
 	refused := answer.Refused
 	for i, j := range s.hand[:answer.Taken] {
 		if len(refused) > 0 && refused[0].Pos == i {
-			s.end(j, local.Refused, refusal(refused[0].Code))
+			s.refused(j, refused[0])
 			refused = refused[1:]
 			continue
 		}
@@ -271,8 +325,8 @@ func (s *shipper) take(answer durable.Appended) {
 			if short {
 				q.tell(Event{Type: EventUnreplicated, ID: j.id, Kind: j.kind})
 			}
-			if j.wire.Delay > 0 {
-				q.dues.note(j.wire.Delay)
+			if delay := s.wires[i].Delay; delay > 0 {
+				q.dues.note(delay)
 			}
 			s.free(j)
 		}
@@ -283,13 +337,6 @@ func (s *shipper) take(answer durable.Appended) {
 	s.hand = s.hand[:n]
 }
 
-func refusal(code durable.RefusalCode) error {
-	if code == durable.RefusedDuplicate {
-		return ErrDuplicate
-	}
-	return durable.ErrBadKey
-}
-
 // end ends a job that will not be reported enqueued; release gives its slot back.
 func (s *shipper) end(j *job, state local.State, cause error) {
 	if j.over {
@@ -297,10 +344,9 @@ func (s *shipper) end(j *job, state local.State, cause error) {
 	}
 	event := map[local.State]EventType{
 		local.Refused: EventRefused, local.Abandoned: EventAbandoned, local.Uncertain: EventUncertain,
+		local.Cancelled: EventCancelled, local.Expired: EventExpired,
 	}[state]
-	s.q.count(event)
-	j.End(state, cause)
-	s.q.tell(Event{Type: event, ID: j.id, Kind: j.kind, Err: cause})
+	s.q.endUnstored(j, event, state, cause)
 	s.free(j)
 }
 
@@ -323,6 +369,7 @@ func (s *shipper) release() {
 func (s *shipper) forget() {
 	s.release()
 	s.q.sent.set(nil)
+	s.q.watched.LetGo()
 	s.producer, s.n, s.doubts, s.request = nil, 1, 0, 0
 	kept := s.hand[:0]
 	for _, j := range s.hand {
@@ -346,6 +393,10 @@ func (s *shipper) finish() {
 			}
 		}
 		s.forget()
+	}
+	if len(s.unclear) > 0 {
+		err := s.resolve(s.closing)
+		s.giveUp(s.unclear, errors.Join(ErrShutdown, err))
 	}
 	for _, j := range s.hand {
 		s.returned = append(s.returned, s.giveBack(j, local.Abandoned, ErrShutdown)...)
@@ -382,8 +433,11 @@ func (s *shipper) giveBack(j *job, state local.State, cause error) []Returned {
 	headers, _ := decodeHeaders(j.wire.Headers) // encoded by us
 	back := Returned{
 		ID: j.id, Kind: j.kind, Payload: j.wire.Payload, Headers: headers, Delay: j.wire.Delay,
-		MaxAttempts: j.wire.MaxAttempts, Timeout: j.wire.Timeout, Retention: j.wire.Retention,
+		NotBefore: j.wire.notBefore, Expiry: j.wire.Expiry, LimitKey: j.wire.LimitKey, MaxAttempts: j.wire.MaxAttempts, Timeout: j.wire.Timeout, Retention: j.wire.Retention,
 		Priority: j.wire.Priority, Err: cause,
+	}
+	if j.wire.Unique != nil {
+		back.Unique = *j.wire.Unique
 	}
 	s.end(j, state, cause)
 	return []Returned{back}

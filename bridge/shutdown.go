@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/local"
 )
 
@@ -26,6 +27,10 @@ type Returned struct {
 	Payload     []byte // as encoded
 	Headers     map[string]string
 	Delay       time.Duration
+	NotBefore   time.Time
+	Expiry      time.Duration // of the job, or else of its kind
+	Unique      durable.Unique
+	LimitKey    string
 	MaxAttempts int
 	Timeout     time.Duration
 	Retention   time.Duration // of the job, or else of its kind
@@ -81,6 +86,7 @@ func (q *Queue) shut(ctx context.Context, down *shutdown, running *run) {
 
 	q.front.Close()
 	q.shipOnce.Do(func() {}) // none will be started from now on
+	q.expiries.close()
 	if running != nil {
 		running.finish(ctx)
 		defer context.AfterFunc(flushing, running.hasten)()

@@ -169,9 +169,10 @@ func TestReturnedJobsAreAsTheyWereSubmitted(t *testing.T) {
 		b := setup(t, nil)
 		kind := bridge.NewKind[int](b.q, "count", nil)
 		b.outage.begin(durabletest.Fault{Action: durabletest.Refuse})
-		headers := map[string]string{"trace": "1"}
+		headers, later := map[string]string{"trace": "1"}, time.Now().Add(time.Minute)
 		submitJob(t, kind, bridge.Job[int]{
-			ID: "1", Value: 42, Headers: headers, Delay: time.Second, MaxAttempts: 3, Timeout: time.Minute, Retention: time.Hour, Priority: -3,
+			ID: "1", Value: 42, Headers: headers, MaxAttempts: 3, Timeout: time.Minute, Retention: time.Hour, Priority: -3,
+			NotBefore: later, Expiry: time.Hour, Unique: durable.Unique{Key: "k", Window: time.Hour},
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -186,7 +187,8 @@ func TestReturnedJobsAreAsTheyWereSubmitted(t *testing.T) {
 		back.Err = nil
 		want := bridge.Returned{
 			ID: "1", Kind: "count", Payload: []byte("42"), Headers: headers,
-			Delay: time.Second, MaxAttempts: 3, Timeout: time.Minute, Retention: time.Hour, Priority: -3,
+			MaxAttempts: 3, Timeout: time.Minute, Retention: time.Hour, Priority: -3,
+			NotBefore: later, Expiry: time.Hour, Unique: durable.Unique{Key: "k", Window: time.Hour},
 		}
 		if diff := cmp.Diff(want, back); diff != "" {
 			t.Errorf("returned (-want +got):\n%s", diff)

@@ -62,6 +62,15 @@ func TestSubmitRefusesAndTheCallerKeepsTheJob(t *testing.T) {
 		{"a negative timeout", bridge.Job[int]{ID: "1", Timeout: -1}, policy.Reject(), policy.ReasonInvalid, "Job.Timeout"},
 		{"a timeout that the store would take for none", bridge.Job[int]{ID: "1", Timeout: 1e6 - 1}, policy.Reject(), policy.ReasonInvalid, "Job.Timeout is 999.999µs, less than a millisecond"},
 		{"a retention that the store would take for none", bridge.Job[int]{ID: "1", Retention: 1}, policy.Reject(), policy.ReasonInvalid, "Job.Retention is 1ns"},
+		{"a negative expiry", bridge.Job[int]{ID: "1", Expiry: -1}, policy.Reject(), policy.ReasonInvalid, "Job.Expiry is negative"},
+		{"an expiry that the store would take for none", bridge.Job[int]{ID: "1", Expiry: 1}, policy.Reject(), policy.ReasonInvalid, "Job.Expiry is 1ns"},
+		{"a delay and a moment", bridge.Job[int]{ID: "1", Delay: 1, NotBefore: time.Now()}, policy.Reject(), policy.ReasonInvalid, "Job.Delay and Job.NotBefore"},
+		{"a unique key that is empty", bridge.Job[int]{ID: "1", Unique: durable.Unique{Window: time.Hour}}, policy.Reject(), policy.ReasonInvalid, "Unique.Key"},
+		{"a unique key that is too long", bridge.Job[int]{ID: "1", Unique: durable.Unique{Key: strings.Repeat("x", durable.MaxIDBytes+1)}}, policy.Reject(), policy.ReasonInvalid, "Unique.Key has"},
+		{"a negative window", bridge.Job[int]{ID: "1", Unique: durable.Unique{Key: "k", Window: -1}}, policy.Reject(), policy.ReasonInvalid, "Job.Unique.Window"},
+		{"a window that the store would take for none", bridge.Job[int]{ID: "1", Unique: durable.Unique{Key: "k", After: 1}}, policy.Reject(), policy.ReasonInvalid, "Job.Unique.After"},
+		{"a key that would be kept for ever", bridge.Job[int]{ID: "1", Unique: durable.Unique{Key: "k", States: []durable.State{durable.StateCompleted}}}, policy.Reject(), policy.ReasonInvalid, "Job.Unique: field Unique.States"},
+		{"a limit key that is too long", bridge.Job[int]{ID: "1", LimitKey: strings.Repeat("x", durable.MaxIDBytes+1)}, policy.Reject(), policy.ReasonInvalid, "Job.LimitKey has"},
 		{"a wait without any deadline", bridge.Job[int]{ID: "1"}, policy.Wait(0), policy.ReasonInvalid, "deadline"},
 		{"a negative wait", bridge.Job[int]{ID: "1"}, policy.Wait(-1), policy.ReasonInvalid, "negative"},
 		{"a nil decision", bridge.Job[int]{ID: "1"}, policy.Func(nil), policy.ReasonInvalid, "decide is nil"},
@@ -183,7 +192,7 @@ func TestPayloadOfMaxPayloadIsAcceptedAndOneByteMoreIsNot(t *testing.T) {
 	})
 }
 
-func TestDuplicateIDEndsTheLaterTicketRefused(t *testing.T) {
+func TestDuplicateIDFollowsTheFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil)
@@ -195,9 +204,8 @@ func TestDuplicateIDEndsTheLaterTicketRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		second := submitJob(t, kind, job)
-		err := second.WaitEnqueued(t.Context())
-		if !errors.Is(err, local.ErrRefused) || !errors.Is(err, bridge.ErrDuplicate) {
-			t.Errorf("the second: %v", err)
+		if err := second.WaitEnqueued(t.Context()); err != nil || second.Duplicate() != "the same" || first.Duplicate() != "" {
+			t.Errorf("the second: %v, a duplicate of %q", err, second.Duplicate())
 		}
 		if got := first.State(); got != local.Enqueued {
 			t.Errorf("the first lost its watch: %v", got)
@@ -211,13 +219,13 @@ func TestDuplicateIDEndsTheLaterTicketRefused(t *testing.T) {
 		if err := third.WaitEnqueued(t.Context()); err != nil {
 			t.Errorf("the first of a batch: %v", err)
 		}
-		if err := fourth.Wait(t.Context()); !errors.Is(err, bridge.ErrDuplicate) {
-			t.Errorf("the second of a batch: %v", err)
+		if err := fourth.WaitEnqueued(t.Context()); err != nil || fourth.Duplicate() != "another" {
+			t.Errorf("the second of a batch: %v, a duplicate of %q", err, fourth.Duplicate())
 		}
 
 		b.run(t, nil)
 		close(release)
-		for _, ticket := range []*bridge.Ticket{first, third, plug} {
+		for _, ticket := range []*bridge.Ticket{first, second, third, fourth, plug} {
 			if err := ticket.Wait(t.Context()); err != nil {
 				t.Errorf("%s: %v", ticket.ID(), err)
 			}
@@ -226,7 +234,7 @@ func TestDuplicateIDEndsTheLaterTicketRefused(t *testing.T) {
 		if err := again.Wait(t.Context()); err != nil {
 			t.Errorf("the ID of a completed job, used again: %v", err)
 		}
-		if got := b.q.Counters(); got.Refused != 2 || got.Enqueued != 4 {
+		if got := b.q.Counters(); got.Duplicate != 2 || got.Enqueued != 4 || got.Started != 4 || got.Refused != 0 {
 			t.Errorf("counters %+v", got)
 		}
 		b.conserved(t)

@@ -19,12 +19,21 @@ var (
 	// ErrTimeout: the handler has used up its own timeout. It counts as a failed run, unless the
 	// handler returns nil within a second.
 	ErrTimeout = errors.New("bridge: handler timed out")
+	// ErrCancelled: Queue.Cancel was called for the job. If the handler returns nil it has completed, and with Permanent it is
+	// dead; else it ends cancelled, and is not retried. It is local.ErrCancelled.
+	ErrCancelled = local.ErrCancelled
 )
 
 // Other errors of this package.
 var (
-	// ErrDuplicate: a job with this ID is in the store already.
-	ErrDuplicate = errors.New("bridge: a job with this ID is already there")
+	// ErrDuplicate: a job with this ID, or with this unique key, is in the store already, but there is nothing to wait for:
+	// it is dead, or quarantined, or has ended since.
+	ErrDuplicate = errors.New("bridge: a job with this ID or key is already there")
+	// ErrNotFollowed: the job is a duplicate of one that this process does not know, and the engine tells nobody what becomes of
+	// other processes' jobs.
+	ErrNotFollowed = errors.New("bridge: the engine does not tell what becomes of the first job")
+	// ErrEnded: the job that is to be cancelled has ended already.
+	ErrEnded = errors.New("bridge: the job has ended already")
 	// ErrRunning: Run was called while another Run of the same queue is going on. It is local.ErrRunning.
 	ErrRunning = local.ErrRunning
 	// ErrNoHandler: Run was called before any kind had a handler. It is local.ErrNoHandler.

@@ -20,13 +20,21 @@ type fired struct {
 	closed bool // the queue takes no more, ever
 }
 
+// sent is a tick that was submitted.
+type sent struct {
+	ticket *bridge.Ticket
+	err    error
+}
+
+// duplicate tells, by what waiting until it is enqueued has come to, whether another job has the tick: whatever becomes, or has become,
+// of that one.
+func (s sent) duplicate(err error) bool {
+	return s.ticket != nil && s.ticket.Duplicate() != "" && (err == nil || final(err))
+}
+
 // fire submits ticks and waits until they are enqueued, or cannot be now, or ctx ends.
 func (e *schedule) fire(ctx context.Context, ticks []time.Time) fired {
 	f := fired{e: e}
-	type sent struct {
-		ticket *bridge.Ticket
-		err    error
-	}
 	all := make([]sent, 0, len(ticks))
 	for _, tick := range ticks {
 		ticket, err := e.submit(ctx, ID(e.name, tick))
@@ -41,9 +49,9 @@ func (e *schedule) fire(ctx context.Context, ticks []time.Time) fired {
 			event.Err = s.ticket.WaitEnqueued(ctx)
 		}
 		switch {
-		case event.Err == nil:
-		case errors.Is(event.Err, bridge.ErrDuplicate):
+		case s.duplicate(event.Err):
 			event.Type, event.Err = EventDuplicate, nil
+		case event.Err == nil:
 		case final(event.Err):
 			event.Type = EventFailed
 		default:

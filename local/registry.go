@@ -175,6 +175,16 @@ func (r *Registry) Find(id string) *Promise {
 	return r.find(id)
 }
 
+// First is Find, for what Join would find: also what has ended since Keep.
+func (r *Registry) First(id string) *Promise {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.find(id); p != nil {
+		return p
+	}
+	return r.ended[id]
+}
+
 // Forget stops watching p, if it is p that is watched under that ID.
 func (r *Registry) Forget(id string, p *Promise) {
 	r.mu.Lock()

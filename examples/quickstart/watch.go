@@ -91,7 +91,8 @@ func (w *watch) event(e bridge.Event) {
 		if w.dead == nil {
 			w.dead = e.Err
 		}
-	case bridge.EventEvicted, bridge.EventRefused, bridge.EventAbandoned, bridge.EventUncertain:
+	case bridge.EventEvicted, bridge.EventRefused, bridge.EventAbandoned, bridge.EventUncertain,
+		bridge.EventDuplicate, bridge.EventCancelled, bridge.EventExpired:
 		f.enqueued, f.ended = true, true // it will not come to that
 	default:
 		return

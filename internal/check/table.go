@@ -66,7 +66,7 @@ func ReadTable(r io.Reader) (Table, error) {
 var sums = [][]string{
 	{"submitted", "accepted", "rejected, *", "dropped"},
 	{"rejected", "rejected, *"},
-	{"accepted", "enqueued", "evicted", "refused", "abandoned", "uncertain", "cancelled", "in memory"},
+	{"accepted", "enqueued", "duplicate", "evicted", "refused", "abandoned", "uncertain", "cancelled", "expired", "in memory"},
 	{"enqueued", "completed", "dead"},
 }
 

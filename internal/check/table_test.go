@@ -12,7 +12,7 @@ import (
 
 var sound = check.Table{
 	"submitted": 100, "accepted": 60, "rejected": 30, "rejected, full": 25, "rejected, predicted": 5, "dropped": 10,
-	"evicted": 7, "refused": 1, "abandoned": 1, "uncertain": 1, "cancelled": 0, "in memory": 0, "enqueued": 50,
+	"evicted": 7, "refused": 1, "abandoned": 1, "uncertain": 1, "duplicate": 0, "cancelled": 0, "expired": 0, "in memory": 0, "enqueued": 50,
 	"completed": 48, "retried": 3, "dead": 2,
 }
 

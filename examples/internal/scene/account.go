@@ -12,12 +12,13 @@ import (
 // all is quiet
 //
 //	Submitted = Accepted + Rejected + Dropped
-//	Accepted  = Enqueued + Evicted + Refused + Abandoned + Uncertain + Cancelled + InMemory
+//	Accepted  = Enqueued + Duplicate + Evicted + Refused + Abandoned + Uncertain + Cancelled + Expired + InMemory
 //	Enqueued  = Completed + Dead
 type Account struct {
 	Submitted, Accepted, Dropped, Evicted                int64
 	Rejected                                             [policy.NumReasons]int64
-	Refused, Abandoned, Uncertain, Cancelled, InMemory   int64
+	Duplicate, Refused, Abandoned, Uncertain, InMemory   int64
+	Cancelled, Expired                                   int64 // in the front
 	Enqueued, Completed, Retried, Dead, Stale, Delivered int64
 }
 
@@ -27,6 +28,7 @@ func (a *Account) Add(s bridge.Stats) {
 	a.Merge(Account{
 		Submitted: s.Front.Submitted, Accepted: s.Front.Accepted, Dropped: s.Front.Dropped, Evicted: s.Front.Evicted,
 		Rejected: s.Front.Rejected, Refused: int64(c.Refused), Abandoned: int64(c.Abandoned), Uncertain: int64(c.Uncertain),
+		Duplicate: int64(c.Duplicate), Cancelled: int64(c.FrontCancelled), Expired: int64(c.FrontExpired),
 		InMemory: int64(s.Front.Length), Enqueued: int64(c.Enqueued), Completed: int64(c.Completed),
 		Retried: int64(c.Retried), Dead: int64(c.Dead), Stale: int64(c.Stale), Delivered: int64(c.Started),
 	})
@@ -40,6 +42,7 @@ func (a *Account) Merge(b Account) {
 	for into, n := range map[*int64]int64{
 		&a.Submitted: b.Submitted, &a.Accepted: b.Accepted, &a.Dropped: b.Dropped, &a.Evicted: b.Evicted,
 		&a.Refused: b.Refused, &a.Abandoned: b.Abandoned, &a.Uncertain: b.Uncertain, &a.Cancelled: b.Cancelled,
+		&a.Duplicate: b.Duplicate, &a.Expired: b.Expired,
 		&a.InMemory: b.InMemory, &a.Enqueued: b.Enqueued, &a.Completed: b.Completed, &a.Retried: b.Retried,
 		&a.Dead: b.Dead, &a.Stale: b.Stale, &a.Delivered: b.Delivered,
 	} {
@@ -70,10 +73,12 @@ func (a *Account) Table() string {
 	}
 	row("dropped", a.Dropped)
 	row("evicted", a.Evicted)
+	row("duplicate", a.Duplicate)
 	row("refused", a.Refused)
 	row("abandoned", a.Abandoned)
 	row("uncertain", a.Uncertain)
 	row("cancelled", a.Cancelled)
+	row("expired", a.Expired)
 	row("in memory", a.InMemory)
 	row("enqueued", a.Enqueued)
 	row("completed", a.Completed)
@@ -85,6 +90,6 @@ func (a *Account) Table() string {
 // Balanced reports whether nobody's job has been lost between the rows.
 func (a *Account) Balanced() bool {
 	return a.Submitted == a.Accepted+a.RejectedTotal()+a.Dropped &&
-		a.Accepted == a.Enqueued+a.Evicted+a.Refused+a.Abandoned+a.Uncertain+a.Cancelled+a.InMemory &&
+		a.Accepted == a.Enqueued+a.Duplicate+a.Evicted+a.Refused+a.Abandoned+a.Uncertain+a.Cancelled+a.Expired+a.InMemory &&
 		a.Enqueued == a.Completed+a.Dead
 }

@@ -1,0 +1,153 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/local"
+)
+
+// A job whose ID or key another one has is not stored. Its ticket follows the other one's: in this process by the registry, else
+// the store is asked what the other one is. Until that is answered the job keeps its slot, and its ticket is accepted.
+
+// refused takes the store's no to a job.
+func (s *shipper) refused(j *job, r durable.Refusal) {
+	q, first := s.q, r.Holder
+	switch {
+	case j.over:
+		return
+	case r.Code == durable.RefusedDuplicate:
+		first = j.id
+	case r.Code != durable.RefusedUnique:
+		s.end(j, local.Refused, durable.ErrBadKey)
+		return
+	}
+	j.MarkDuplicate(first)
+	q.shared.Store(true)
+	if p := q.watched.First(first); p == nil || !follows(p.Ticket().State()) {
+		q.watched.Join(first, &j.Promise) // before the store is asked: whatever happens after its answer must find the ticket
+		s.unclear = append(s.unclear, j)
+		return
+	}
+	q.count(EventDuplicate)
+	q.watched.Join(first, &j.Promise)
+	s.duplicate(j)
+}
+
+// follows tells whether the state of a ticket is that of a stored job, and worth following.
+func follows(s local.State) bool {
+	switch s {
+	case local.Enqueued, local.Processing, local.Completed, local.Dead, local.Cancelled, local.Expired:
+		return true
+	default:
+		return false
+	}
+}
+
+// duplicate tells of a duplicate, which has been counted, and lets go of it.
+func (s *shipper) duplicate(j *job) {
+	s.q.tell(Event{Type: EventDuplicate, ID: j.id, Kind: j.kind, Of: j.Ticket().Duplicate()})
+	s.free(j)
+}
+
+// resolve asks the store about those whose first one is not known here.
+func (s *shipper) resolve(ctx context.Context) error {
+	ids := make([]string, len(s.unclear))
+	for i, j := range s.unclear {
+		ids[i] = j.Ticket().Duplicate()
+	}
+	records, followed, err := s.q.look(ctx, ids)
+	for i, record := range records {
+		s.resolved(s.unclear[i], record, followed)
+	}
+	n := copy(s.unclear, s.unclear[len(records):])
+	clear(s.unclear[n:])
+	s.unclear = s.unclear[:n]
+	s.release()
+	return err
+}
+
+// resolved takes up what the first one is.
+func (s *shipper) resolved(j *job, first durable.Record, followed bool) {
+	q := s.q
+	cause := ErrDuplicate
+	switch first.State {
+	case "":
+		cause = fmt.Errorf("%w: %q, which has ended since", ErrDuplicate, first.ID)
+		fallthrough
+	case durable.StateDead, durable.StateCorrupt:
+		q.watched.Forget(first.ID, &j.Promise)
+		s.end(j, local.Refused, cause)
+		return
+	default:
+	}
+	q.count(EventDuplicate)
+	switch first.State {
+	case durable.StateCompleted:
+		j.Complete(first.Result)
+	case durable.StateCancelled:
+		j.End(local.Cancelled, nil)
+	case durable.StateExpired:
+		j.End(local.Expired, nil)
+	default:
+		j.MarkEnqueued()
+		if first.State == durable.StateProcessing {
+			j.MarkStarted()
+		}
+		if !followed {
+			j.End(local.Detached, ErrNotFollowed)
+		}
+	}
+	if j.Ticket().State().Ended() {
+		q.watched.Forget(first.ID, &j.Promise)
+	}
+	s.duplicate(j)
+}
+
+// giveUp ends those that the store could not be asked about.
+func (s *shipper) giveUp(jobs []*job, cause error) {
+	for _, j := range jobs {
+		s.q.count(EventDuplicate)
+		j.End(local.Detached, cause)
+		s.q.watched.Forget(j.Ticket().Duplicate(), &j.Promise)
+		s.duplicate(j)
+	}
+}
+
+// expireUnclear gives up those that the store has not been asked about in time, and notes when the next one's is over.
+func (s *shipper) expireUnclear(now time.Duration) {
+	late := 0 // they are in the order of admission
+	for late < len(s.unclear) && s.unclear[late].persist <= now {
+		late++
+	}
+	s.giveUp(s.unclear[:late], durable.ErrInDoubt)
+	s.unclear = slices.Delete(s.unclear, 0, late)
+	if len(s.unclear) > 0 {
+		s.next = min(s.next, s.unclear[0].persist)
+	}
+}
+
+// lookups is how many jobs one look asks for where each is an exchange of its own.
+const lookups = 16
+
+// look tells what jobs are now, of the first of them at least where there is no error; followed: this process is told what becomes of
+// them from now on. Where there is no such job its State is empty.
+func (q *Queue) look(ctx context.Context, ids []string) (records []durable.Record, followed bool, err error) {
+	for _, id := range ids[:min(len(ids), lookups)] {
+		info, err := q.Operator().Lookup(ctx, id)
+		switch {
+		case errors.Is(err, durable.ErrNoJob):
+			info.Record = durable.Record{ID: id}
+		case errors.Is(err, durable.ErrNoOperator):
+			info.Record = durable.Record{ID: id, State: durable.StatePending} // or what else it may be
+		case err != nil:
+			return records, false, err
+		}
+		records = append(records, info.Record)
+	}
+	return records, false, nil
+}
