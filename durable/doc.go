@@ -13,12 +13,17 @@
 //	processing:<consumer> list    IDs that this consumer has claimed
 //	job:<id>              hash    payload status attempts claim_token claimed_at_ms kind headers
 //	                              deliveries crashes max_attempts timeout_ms retention_ms reason append,
+//	                              expires_at_ms (no run begins after that), unique (states, for how long after it
+//	                              has completed in ms, and the key), cancel_ms (since when it is to be cancelled),
 //	                              progress, followers (of those who have asked for it),
-//	                              and of a completed one completed_at_ms completed_by payload_bytes
+//	                              and of one that has ended completed_at_ms completed_by payload_bytes result
+//	unique:<key>          hash    holder, the ID of the job that has the key, if that says so too; until_ms, until when
+//	                              it is kept whatever becomes of that job
+//	cancels:<consumer>    hash    ID → token of what it has and is to be cancelled; expires after a day
 //	scheduled             zset    ID → when it is due, in ms
 //	dead, corrupt         zset    ID → since when, in ms; bounded
 //	reasons               hash    ID → why it is in corrupt
-//	completed             zset    ID → when its record is forgotten, in ms; bounded
+//	completed             zset    ID → when the record of what has ended is forgotten, in ms; bounded
 //	consumers             zset    consumer → end of its lease, in ms; 0: lost it for good
 //	sender:<identity>     hash    last number and answer of each kind of request, follow: the follower it belongs
 //	                              to; expires after a day
@@ -29,17 +34,27 @@
 //	meta                  hash    wire (version), epoch, limits and who set them, pause_intake and
 //	                              pause_claims, each with _by and _ms, and following_ms, until when at most somebody follows
 //
-// A status is pending, processing, scheduled, completed, dead or corrupt; an absent field means
-// pending, 0 or empty. So
+// A status is pending, processing, scheduled, dead or corrupt, and of a record completed, cancelled or expired; an absent field
+// means pending, 0 or empty. So
 //
 //	HSET  {mail}:job:42 payload '…' status pending attempts 0
 //	LPUSH {mail}:pending 42
 //
-// adds a job that is processed like any other, and HSET {mail}:meta pause_claims 1 stops all workers of
-// the queue until the field is deleted.
+// adds a job that is processed like any other, HSET {mail}:job:42 cancel_ms 1 cancels it while it waits, and
+// HSET {mail}:meta pause_claims 1 stops all workers of the queue until the field is deleted.
 //
-// A completed job is deleted, unless its retention_ms asks for its record to be kept: its hash then stays for
-// so long, without the payload, and the ID is taken meanwhile.
+// A job that is completed, cancelled or expired is deleted, unless its retention_ms asks for its record to be kept: its hash then
+// stays for so long, without the payload, and the ID is taken meanwhile.
+//
+// A unique key is an index and no lock: the job that it names has it while its own hash names the key too, in its field
+// unique, and is in one of the states that this begins with: p pending, s scheduled, r processing, d dead. So
+//
+//	HSET  {mail}:job:42 payload '…' unique 'psr 0 welcome:7'
+//	HSET  {mail}:unique:welcome:7 holder 42
+//	LPUSH {mail}:pending 42
+//
+// adds one that keeps others with the key welcome:7 out until it has ended. A key whose job was deleted by hand is free, and stays
+// until it is taken again.
 //
 // # Keys of a sorted-set queue
 //
@@ -102,7 +117,11 @@
 //	recovery         | leases             | leases              | leases              | leases, and XAUTOCLAIM
 //	bounds           | backlog, dead,     | backlog, dead,      | backlog, dead,      | backlog, dead,
 //	                 | corrupt, completed | corrupt, completed  | completed           | corrupt, completed
-//	commands per job | 6 and the batch's  | 6 and the batch's   | none                | 5 and the batch's (4)
+//	expiry           | when it is met     | when it is met      | when it is met      | when it is met
+//	unique keys      | yes                | yes                 | yes                 | no
+//	cancelling       | yes                | yes                 | yes                 | yes
+//	results          | yes                | yes                 | yes                 | yes
+//	commands per job | 5 and the batch's  | 5 and the batch's   | none                | 5 and the batch's (4)
 //	bytes per job    | about 480 (5)      | about 590 (5)       | its own             | about 330 (5)
 //	server's time    | 1                  | about 1.2           | none                | about 1.7
 //	who waits        | one is woken       | one is woken        | one is woken        | all are woken
