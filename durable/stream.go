@@ -144,7 +144,7 @@ func (s *Stream) Info() (Info, error) {
 
 func (s *Stream) capabilities() Capabilities {
 	return Capabilities{
-		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, FanOut: true, Expiry: true, Cancel: true, Results: true,
+		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, FanOut: true, Expiry: true, Cancel: true, Results: true, Unique: true,
 	}
 }
 

@@ -65,6 +65,7 @@ func stopStreamScripts(t *testing.T, died bool) {
 			leaver.take(4)
 			later := &durable.Job{ID: "later", Delay: 1}
 			late := append(jobsOf("late1", "late2"), later)
+			late[0].Unique, later.Unique = &durable.Unique{Key: "one"}, &durable.Unique{Key: "two"}
 			var outcomes []durable.Outcome
 			for i, v := range []durable.Verdict{durable.Done, durable.Retry, durable.Snooze, durable.Dead, durable.Release} {
 				outcomes = append(outcomes, durable.Outcome{
@@ -149,6 +150,9 @@ func stopStreamScripts(t *testing.T, died bool) {
 			} else {
 				b.places("0 0 0 0 0")
 				b.clean("kept")
+			}
+			if keys := b.keysLike("unique:*"); !died && len(keys) > 0 {
+				t.Error("left:", keys)
 			}
 			if owners := b.owners("weir"); len(owners) > 2 {
 				t.Error("consumers left:", owners)

@@ -34,7 +34,7 @@ func (s *Stream) open(ctx context.Context, kind string, lease int64) (string, er
 func (p *streamProducer) ID() string { return p.id }
 
 // streamJobWords is how many words describe one job of an append.
-const streamJobWords = 9
+const streamJobWords = 10
 
 func (p *streamProducer) Append(ctx context.Context, n uint64, jobs []*Job) (Appended, error) {
 	s := p.stream
@@ -48,7 +48,7 @@ func (p *streamProducer) Append(ctx context.Context, n uint64, jobs []*Job) (App
 	args = append(args, p.id, strconv.FormatUint(n, 10), s.opts.MaxBacklog, len(jobs))
 	for _, j := range jobs {
 		args = append(args, j.ID, j.Kind, j.Payload, j.Headers, millis(j.Delay), max(0, j.MaxAttempts),
-			millis(j.Timeout), millis(j.Retention), millis(j.Expiry))
+			millis(j.Timeout), millis(j.Retention), millis(j.Expiry), j.Unique.words())
 	}
 	_, answer, err := s.run(ctx, s.redis.commands, streamScripts.append, args...)
 	if err != nil {

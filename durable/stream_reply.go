@@ -50,7 +50,7 @@ func (r *reply) streamClaimed(code, token string) (Claimed, error) {
 }
 
 // streamRecordWords is how many words of an answer describe one record.
-const streamRecordWords = recordWords + 3
+const streamRecordWords = recordWords + 4
 
 // streamRecord takes one record.
 func (r *reply) streamRecord() Record {
@@ -58,5 +58,6 @@ func (r *reply) streamRecord() Record {
 	record.Life = r.text()
 	record.Expires = r.time()
 	record.Cancelling = r.int() == 1
+	record.UniqueKey = r.text()
 	return record
 }

@@ -7,7 +7,7 @@ ARGV  id, n          see list_sender
       count          then for each job: id payload kind
       then for each job that has more: its position, from 1, headers, with spaces between delay (ms)
                      max_attempts timeout (ms) retention (ms) priority expiry (ms), then '' or, with spaces between, the
-                     states, window (ms), after (ms) and name of its unique key (see list_unique), then its limit key
+                     states, window (ms), after (ms) and name of its unique key (see unique), then its limit key
 Returns OK taken refused gap backlog paused direct fence
         refused is a list of <position>D (duplicate), K (its key is not a job), I (bad ID), U with <length>:<ID> of the
         job that has its unique key, each ended by a comma; positions count from 0. paused is 1 while an operator has stopped the
@@ -64,24 +64,6 @@ local store, entries, due = {}, {}, {} -- numbers of the jobs to store; IDs to p
 local levels = {} -- of the priority of entries, where it is not 0
 local holders, keyed = {}, {} -- of the unique keys of this batch; for each to take: the key, the job, and the times
 
--- unique gives the field of a job, and the key, until when it is kept at least, and the states in which it is.
-local function unique(rest)
-  local states, window, after, key = string.match(ARGV[rest + 3], '^([psrd]*) (%d+) (%d+) (.+)$')
-  if not key then return nil end
-  return states .. ' ' .. after .. ' ' .. key, key, window == '0' and 0 or now + window
-end
-
--- keyless is the code for a job whose unique key another one has; or nil, and what take_key needs, if it has one.
-local function keyless(job_id, rest)
-  local _, key, till = unique(rest)
-  if not key then return nil end
-  local by, _, before, bad = holders[key], nil, 0, false
-  if not by then by, _, before, bad = held_by(key) end
-  if bad then return 'K' end
-  if by then return 'U' .. #by .. ':' .. by end
-  return nil, {key, job_id, till, before}
-end
-
 for i = 1, jobs do
   local job_id = ARGV[position + (i - 1) * words + 1]
   local code
@@ -98,11 +80,11 @@ for i = 1, jobs do
     end
   end
   if code == 'S' and more[i] then
-    local _, key = unique(more[i])
+    local _, key = wish(ARGV[more[i] + 3])
     if key then holders[key] = job_id end
   end
   local key
-  if not code and more[i] then code, key = keyless(job_id, more[i]) end
+  if not code and more[i] then code, key = keyless(job_id, ARGV[more[i] + 3], holders) end
   if not code or code == 'S' then seen[job_id] = true end
   if not code then
     if room <= 0 then break end
@@ -191,7 +173,7 @@ for _, i in ipairs(store) do
       field('retention_ms', retention, '0')
       field('priority', priority, '0')
       if expiry ~= '0' then field('expires_at_ms', string.format('%.0f', now + expiry)) end
-      field('unique', unique(rest), nil)
+      field('unique', wish(ARGV[rest + 3]), nil)
       field('limit_key', ARGV[rest + 4], '')
     end
     redis.call('HSET', keys[i], unpack(fields))

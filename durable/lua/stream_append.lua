@@ -3,10 +3,11 @@
 ARGV  id, n          see list_sender
       max_backlog    bound of what waits: unread, returned and scheduled together
       count          then for each job: id kind payload headers delay (ms) max_attempts timeout (ms)
-                     retention (ms) expiry (ms)
+                     retention (ms) expiry (ms), then '' or, with spaces between, the states, window (ms), after (ms)
+                     and name of its unique key (see unique)
 Returns OK taken refused gap backlog paused
-        refused is a list of <position>D (duplicate), K (its key is not a job), I (bad ID), each
-        ended by a comma; positions count from 0. paused is 1 while an operator has stopped the
+        refused is a list of <position>D (duplicate), K (its key is not a job), I (bad ID), U
+        with <length>:<ID> of the job that has its unique key, each ended by a comma; positions count from 0. paused is 1 while an operator has stopped the
         intake: then there is no room for anybody.
         UNKNOWN, OLD.
 Called by producer.Append.
@@ -17,8 +18,10 @@ could be over, and its record gone, when the request comes again.
 ]]
 --#include stream_base
 --#include list_sender
+--#include stream_entry
+--#include stream_unique
 local max_backlog, jobs = tonumber(arg()), tonumber(arg())
-local words = 9 -- of one job
+local words = 10 -- of one job
 local stopped = paused('intake') and 1 or 0
 
 local kind, last, answer_taken, answer_refused = unpack(redis.call('HMGET', sender,
@@ -26,7 +29,7 @@ local kind, last, answer_taken, answer_refused = unpack(redis.call('HMGET', send
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
-local waits = backlog()
+local waits = backlog(all_groups, group_count)
 if number == last then
   redis.call('PEXPIRE', sender, T_rec) -- also for a WAIT behind this: it is about what its connection has written
   return {'OK', answer_taken or '0', answer_refused or '', gap('append', last, number), waits, stopped, 0, 0}
@@ -62,6 +65,7 @@ end
 -- Decide first, write afterwards: what is already stored under this very position is the
 -- work of a script that stopped half-way, and counts as stored.
 local taken, refused, seen, accepted, stale = 0, {}, {}, {}, {}
+local holders, keyed = {}, {} -- of the unique keys of this batch; what take_key needs for those to take
 for i = 0, jobs - 1 do
   local at = first + i * words
   local job_id = ARGV[at + 1]
@@ -76,6 +80,8 @@ for i = 0, jobs - 1 do
     if is == 'hash' then
       if redis.call('HGET', job, 'append') == id .. ':' .. n .. ':' .. i then
         code = 'S'
+        local _, key = wish(ARGV[at + words])
+        if key then holders[key] = job_id end
       elseif cancelled(job) then
         stale[i] = job
       else
@@ -85,9 +91,15 @@ for i = 0, jobs - 1 do
       code = 'K'
     end
   end
+  local key
+  if not code and ARGV[at + words] ~= '' then code, key = keyless(job_id, ARGV[at + words], holders) end
   if not code then
     if room <= 0 then break end
     room = room - 1
+    if key then
+      holders[key[1]] = job_id
+      keyed[#keyed + 1] = key
+    end
     seen[job_id] = true
     accepted[#accepted + 1] = i
   elseif code ~= 'S' then
@@ -105,6 +117,12 @@ local function moment(after)
   return after ~= '0' and string.format('%d', now + after) or '0'
 end
 
+local function key_field(text)
+  if text == '' then return {} end
+  return {'unique', (wish(text))}
+end
+
+for _, key in ipairs(keyed) do take_key(unpack(key)) end
 local entries = {}
 for _, i in ipairs(accepted) do
   local job_id, job_kind, payload, headers, delay, attempts, timeout, retention, expiry = fields(i)
@@ -120,14 +138,14 @@ for _, i in ipairs(accepted) do
   if stale[i] then redis.call('DEL', stale[i]) end
 end
 for _, i in ipairs(accepted) do
-  local job_id, job_kind, payload, headers, _, attempts, timeout, retention, expiry = fields(i)
+  local job_id, job_kind, payload, headers, _, attempts, timeout, retention, expiry, unique = fields(i)
   local place = id .. ':' .. n .. ':' .. i
   if entries[i] then
-    redis.call('HSET', job_prefix .. job_id, 'append', place, 'entry', entries[i])
+    redis.call('HSET', job_prefix .. job_id, 'append', place, 'entry', entries[i], unpack(key_field(unique)))
   else
     redis.call('HSET', job_prefix .. job_id, 'append', place, 'delayed', 1, 'kind', job_kind, 'payload', payload,
       'headers', headers, 'max_attempts', attempts, 'timeout_ms', timeout, 'retention_ms', retention,
-      'expires_at_ms', moment(expiry))
+      'expires_at_ms', moment(expiry), unpack(key_field(unique)))
   end
 end
 

@@ -115,8 +115,8 @@ local function unread(g, alone)
 end
 
 -- backlog is what waits, of the group that is furthest behind: unread, returned, and scheduled.
-local function backlog()
-  local all, n = read_groups()
+local function backlog(all, n)
+  if not all then all, n = read_groups() end
   local most = n == 0 and redis.call('XLEN', stream) or 0
   for name, g in pairs(all) do
     local s = suffix(name)

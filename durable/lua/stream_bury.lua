@@ -1,5 +1,5 @@
 --[[ stream_bury: the dead-letter stream and the quarantine, each bounded. Not a script of its own. Needs
-stream_entry.
+stream_entry and stream_unique.
 
 Gives bury, trim_dead, quarantine. A letter is a copy of the entry, with the reason; record and letter go
 together: what is trimmed is gone. A letter whose record does not name it is a surplus copy. A key that is
@@ -25,7 +25,7 @@ local function trim(letters, status, max)
   for _, one in ipairs(redis.call('XRANGE', letters, '-', '+', 'COUNT', over)) do
     local job_id = body(one[2]).id or ''
     local f = redis.pcall('HMGET', job_prefix .. job_id, F.status, F.buried)
-    if not f.err and f[1] == status and f[2] == one[1] then forget({job_id}) end
+    if not f.err and f[1] == status and f[2] == one[1] then forget_all({job_id}) end
     redis.call('XDEL', letters, one[1])
   end
   return over

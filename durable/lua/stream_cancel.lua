@@ -13,12 +13,13 @@ with a mark never waits again: whoever meets it then ends it for its group, a cl
 ]]
 --#include stream_base
 --#include stream_entry
+--#include stream_unique
 --#include stream_retain
 local id, life, max_completed = arg(), arg(), tonumber(arg())
 local job = job_prefix .. id
 if #id > max_id then return {'OK'} end
 
-local f = redis.pcall('HMGET', job, 'append', 'entry', 'delayed', F.redriven, F.status, F.claim_token, F.cancel_ms, 'retention_ms')
+local f = redis.pcall('HMGET', job, 'append', 'entry', 'delayed', F.redriven, F.status, F.claim_token, F.cancel_ms, 'retention_ms', 'unique')
 if f.err then return {'OK'} end
 local entry = f[2] or (not f[3] and string.find(id, '^%d+%-%d+$') and id)
 if life ~= '' and life ~= (f[1] and f[1] ~= '' and f[1] or entry or '') then return {'OK'} end
@@ -43,6 +44,7 @@ if f[3] then -- it is nobody's yet
     redis.call('DEL', job)
   end
   redis.call('ZREM', scheduled, id)
+  let_key_go(id, f[9])
   return over(retention)
 end
 
@@ -56,7 +58,7 @@ end
 local holder = own_body and holder_for(group, own_entry, f[5], f[6], f[7])
 if holder == '' and others_done(own_entry) then
   local retention = whole(own_body.retention_ms) or 0
-  ends(id, own_entry, 'cancelled', retention, 'entry', entry)
+  ends(id, own_entry, f[9], 'cancelled', retention, 'entry', entry)
   end_noted()
   redis.call('ZREM', retries, own_entry)
   redis.call('ZREM', returned, padded(own_entry))

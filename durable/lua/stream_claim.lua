@@ -23,6 +23,7 @@ that is pending without a stamp, and the count of held claims finds it.
 --#include stream_base
 --#include list_sender
 --#include stream_entry
+--#include stream_unique
 --#include stream_bury
 --#include stream_retain
 --#include stream_give_back
@@ -65,7 +66,7 @@ local function answer(status)
 end
 
 local record_fields = {'append', 'entry', 'delayed', F.redriven, F.status, F.claim_token, F.attempts, F.crashes,
-  F.deliveries, F.fence, F.cancel_ms}
+  F.deliveries, F.fence, F.cancel_ms, 'unique'}
 local function read(job_id)
   return redis.pcall('HMGET', job_prefix .. job_id, unpack(record_fields))
 end
@@ -242,7 +243,7 @@ local function consider(entry, v)
   local marked = (f[11] or '') ~= ''
   if marked or (expires > 0 and expires <= now) then
     local retention = whole(b.retention_ms)
-    ends(job_id, entry, marked and 'cancelled' or 'expired', retention, 'entry', f[2] or entry)
+    ends(job_id, entry, f[12], marked and 'cancelled' or 'expired', retention, 'entry', f[2] or entry)
     if retention > 0 then retained = retained + 1 end
     met[job_id] = entry
     if marked then

@@ -19,21 +19,28 @@ later is not part of it, so that a walk ends.
 ]]
 --#include stream_base
 --#include stream_entry
+--#include stream_unique
 --#include stream_record
 local action, max_backlog, cursor, limit, looks = arg(), tonumber(arg()), arg(), tonumber(arg()), tonumber(arg())
 --#include stream_filter
 local ids = tonumber(arg())
 local moved, missed, full, surplus = {}, {}, false, 0
-local room = max_backlog - backlog()
+local room = max_backlog - backlog(all_groups, group_count)
 
 redis.call('ZREM', consumers, '') -- the primer: never grows
 
--- act moves a dead job, and says whether it did.
-local function act(job_id, letter)
+-- act moves a dead job with this field unique, and says whether it did: not where its key is another's now.
+local function act(job_id, letter, unique)
   local job = job_prefix .. job_id
   if action == 'discard' then
-    forget({job_id})
+    forget_all({job_id})
   else
+    local _, _, key = unique_of(unique)
+    if key then
+      local by, noted, till, bad = held_by(key)
+      if bad or (by and by ~= job_id) then return false end
+      if noted ~= job_id then take_key(key, job_id, 0, till) end
+    end
     local b = letter_of(dead, letter)
     local entry = add_entry(stream, job_id, b.kind, b.payload, b.append, b.headers, b.max_attempts, b.timeout_ms, b.retention_ms,
       b.expires_at_ms, 'for_group', group)
@@ -43,6 +50,7 @@ local function act(job_id, letter)
   end
   redis.call('XDEL', dead, letter)
   moved[#moved + 1] = job_id
+  return true
 end
 
 local function filled()
@@ -55,10 +63,8 @@ if ids > 0 then
   for _ = 1, ids do
     local job_id = arg()
     if filled() then break end
-    local f = redis.pcall('HMGET', job_prefix .. job_id, F.status, F.buried)
-    if not f.err and f[1] == 'dead' and f[2] then
-      act(job_id, f[2])
-    else
+    local f = redis.pcall('HMGET', job_prefix .. job_id, F.status, F.buried, 'unique')
+    if f.err or f[1] ~= 'dead' or not f[2] or not act(job_id, f[2], f[3]) then
       missed[#missed + 1] = job_id
     end
   end
@@ -75,12 +81,12 @@ else
     if not one or since_of(one[1]) > before then break end
     looks = looks - 1
     local job_id = body(one[2]).id or ''
-    local f = redis.pcall('HMGET', job_prefix .. job_id, F.status, F.buried)
+    local f = redis.pcall('HMGET', job_prefix .. job_id, F.status, F.buried, 'unique')
     if f.err or f[1] ~= 'dead' or f[2] ~= one[1] then
       redis.call('XDEL', dead, one[1])
       surplus = surplus + 1
     elseif matches((record(job_id))) then
-      act(job_id, one[1])
+      act(job_id, one[1], f[3])
     end
     after = one[1]
   end

@@ -1,5 +1,6 @@
 --[[ stream_give_back: returns one pending entry of a consumer to the queue, judged by its job's record.
-Not a script of its own. Needs stream_entry, stream_bury and stream_retain.
+Not a script of its own. Needs stream_entry, stream_unique, stream_bury and
+stream_retain.
 
 Why suspects: when a process dies, one of the jobs it held may have killed it, and nothing
 tells which. All of them are charged one crash and become suspects (crashes > 0). From then on
@@ -35,7 +36,7 @@ local function give_back(consumer, entry, charge, max_crashes, max_corrupt, give
   end
   local job_id = id_of(entry, b)
   local job = job_prefix .. job_id
-  local f = #job_id <= max_id and redis.pcall('HMGET', job, F.status, F.claim_token, F.crashes, F.redriven, 'entry', 'append', F.cancel_ms) or {err = 'long'}
+  local f = #job_id <= max_id and redis.pcall('HMGET', job, F.status, F.claim_token, F.crashes, F.redriven, 'entry', 'append', F.cancel_ms, 'unique') or {err = 'long'}
   if f.err then
     quarantine(job_id, entry, v, #job_id <= max_id and 'its key is not a hash' or 'its ID is too long', max_corrupt)
     finish({entry})
@@ -62,7 +63,7 @@ local function give_back(consumer, entry, charge, max_crashes, max_corrupt, give
   end
 
   if (f[7] or '') ~= '' then
-    ends(job_id, entry, 'cancelled', whole(b.retention_ms) or 0)
+    ends(job_id, entry, f[8], 'cancelled', whole(b.retention_ms) or 0)
     end_noted()
     count('cancelled', 1)
     return 'cancelled'
@@ -75,6 +76,7 @@ local function give_back(consumer, entry, charge, max_crashes, max_corrupt, give
     if crashes >= max_crashes then
       bury(job_id, entry, 'worker lost', F.crashes, crashes, 'entry', f[5] or entry)
       finish({entry})
+      let_key_go(job_id, f[8])
       became = 'dead'
     else
       redis.call('ZADD', retries, now + 100 + spread(job_id, 1900), entry)

@@ -142,7 +142,7 @@ local ended, all = walk(cursor == '' and '0-0' or cursor, by_id(letters), functi
   local f = redis.pcall('HMGET', job_prefix .. job_id, F.status, F.buried)
   if not f.err and f[1] == state and f[2] == letter then return (record(job_id)) end
   if state == 'corrupt' then -- its ID may not have been fit for a record
-    return {job_id, 'corrupt', b.kind or '', 0, 0, 0, 0, 0, 0, #(b.payload or ''), since_of(letter), 0, '', b.reason or '', '', 0, 0}
+    return {job_id, 'corrupt', b.kind or '', 0, 0, 0, 0, 0, 0, #(b.payload or ''), since_of(letter), 0, '', b.reason or '', '', 0, 0, ''}
   end
 end)
 if not all then reply[2] = ended end

@@ -10,6 +10,7 @@ Called by consumer.Leave.
 ]]
 --#include stream_base
 --#include stream_entry
+--#include stream_unique
 --#include stream_bury
 --#include stream_retain
 --#include stream_give_back

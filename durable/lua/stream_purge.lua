@@ -14,6 +14,7 @@ everybody's, and go for all. The record goes first, as the job ends. A key of an
 ]]
 --#include stream_base
 --#include stream_entry
+--#include stream_unique
 --#include stream_bury
 --#include stream_retain
 --#include stream_give_back
@@ -44,7 +45,7 @@ local function drop_entries(i, entries, consumer, fits)
       give_back(consumer, entry, false, 1, max_corrupt)
     end
   end
-  forget(ids)
+  forget_all(ids)
   finish(over)
 end
 
@@ -95,7 +96,9 @@ local function purge_scheduled(i)
   for _, job_id in ipairs(ids) do
     local mark = redis.pcall('HGET', job_prefix .. job_id, 'delayed')
     if type(mark) == 'string' then
+      local unique = redis.call('HGET', job_prefix .. job_id, 'unique')
       redis.call('DEL', job_prefix .. job_id)
+      let_key_go(job_id, unique)
       deleted[i] = deleted[i] + 1
     end
     redis.call('ZREM', scheduled, job_id)
@@ -117,7 +120,7 @@ local function purge_letters(i, letters)
     local job_id = body(one[2]).id or ''
     local f = redis.pcall('HMGET', job_prefix .. job_id, F.status, F.buried)
     local its = not f.err and f[1] == state and f[2] == one[1]
-    if its then forget({job_id}) end
+    if its then forget_all({job_id}) end
     if its or state == 'corrupt' then deleted[i] = deleted[i] + 1 end
     redis.call('XDEL', letters, one[1])
   end

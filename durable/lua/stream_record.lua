@@ -4,16 +4,16 @@ nothing. Needs stream_entry.
 Gives record(id), which returns nil where there is no such job, else a table of
         id state kind attempts crashes deliveries max_attempts timeout retention size
         since due consumer reason life expires (ms; 0: never)
-        cancelling (1: it is claimed, and asked to be cancelled), and as further results headers, payload, result and
+        cancelling (1: it is claimed, and asked to be cancelled) unique key, and as further results headers, payload, result and
         progress
         state: the status, where it is one of ours; corrupt for all that nobody can run; since: when
         it was claimed, died, was quarantined or ended (ms; 0: not known); due: when it may run
         (scheduled) or is forgotten (ended); consumer: who holds it, or completed it; life: its place in an append, or its entry.
 ]]
-local words = 17 -- of a record
+local words = 18 -- of a record
 local known_fields = {'append', 'entry', 'delayed', F.redriven, F.status, F.claim_token, F.claimed_at_ms, F.attempts,
   F.crashes, F.deliveries, F.reason, F.buried, F.completed_at_ms, F.completed_by, 'payload_bytes', 'kind', 'payload',
-  'headers', 'max_attempts', 'timeout_ms', 'retention_ms', F.retention_ms, 'expires_at_ms', F.cancel_ms, F.result, F.progress}
+  'headers', 'max_attempts', 'timeout_ms', 'retention_ms', F.retention_ms, 'expires_at_ms', F.cancel_ms, F.result, F.progress, 'unique'}
 
 local function score(set, name)
   return math.floor(tonumber(redis.call('ZSCORE', set, name) or 0))
@@ -31,7 +31,7 @@ local function letter_of(letters, letter)
 end
 
 local function spoilt_record(job_id, reason)
-  return {job_id, 'corrupt', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, '', reason, '', 0, 0}, '', '', '', ''
+  return {job_id, 'corrupt', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, '', reason, '', 0, 0, ''}, '', '', '', ''
 end
 
 -- is_done tells whether our group has finished an entry that others still want.
@@ -78,6 +78,6 @@ local function record(job_id)
   return {job_id, status, b.kind or '', whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0, whole(b.max_attempts) or 0,
     whole(b.timeout_ms) or 0, whole(b.retention_ms) or 0, size or #(b.payload or ''), since, due, consumer, f[11] or '',
     f[1] and f[1] ~= '' and f[1] or f[2] or at or '', whole(b.expires_at_ms) or 0,
-    marked and status == 'processing' and 1 or 0},
+    marked and status == 'processing' and 1 or 0, string.match(f[27] or '', '^%a* %d+ (.+)$') or ''},
     b.headers or '', b.payload or '', f[25] or '', f[26] or ''
 end

@@ -1,5 +1,5 @@
 --[[ stream_retain: how a job ends for our group, but for dead and corrupt ones. Not a script of its own. Needs
-stream_entry.
+stream_entry and stream_unique.
 
 Gives ends, end_noted, retain_delayed and trim_completed. A record that is kept, for as long as the job asks, is its hash with status
 completed, cancelled or expired: what it was and how it ran, its size in place of its payload, and its headers only if they
@@ -30,10 +30,10 @@ local function retain_delayed(job_id, status, retention)
   redis.call('HDEL', job, 'delayed', 'payload', 'retention_ms')
 end
 
--- ends notes that our group is done with a job, and keeps its record if it asks for that. The caller does end_noted,
--- at the latest at its end.
-local noted = {ids = {}, entries = {}, foreign = {}}
-local function ends(job_id, entry, status, retention, ...)
+-- ends notes that our group is done with a job (unique is its field), and keeps its record if it asks for that. The caller
+-- does end_noted, at the latest at its end.
+local noted = {ids = {}, entries = {}, foreign = {}, keys = {}}
+local function ends(job_id, entry, unique, status, retention, ...)
   if retention > 0 then
     retain(job_id, entry_of(entry) or {}, status, retention, ...)
   else
@@ -41,6 +41,7 @@ local function ends(job_id, entry, status, retention, ...)
     list[#list + 1] = job_id
   end
   noted.entries[#noted.entries + 1] = entry
+  if unique then noted.keys[#noted.keys + 1] = {job_id, unique, status == 'completed'} end
 end
 
 -- end_noted does it: the record goes first where a job ends, and the entry after it. One that came without an ID has no
@@ -49,7 +50,8 @@ local function end_noted()
   forget(noted.ids)
   finish(noted.entries)
   forget(noted.foreign)
-  noted = {ids = {}, entries = {}, foreign = {}}
+  for _, key in ipairs(noted.keys) do let_key_go(unpack(key)) end
+  noted = {ids = {}, entries = {}, foreign = {}, keys = {}}
 end
 
 -- trim_completed forgets what is over its time, and what is beyond the bound: that which would be

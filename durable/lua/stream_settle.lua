@@ -18,6 +18,7 @@ record goes first where a job ends, and the entry after it (stream_retain); ever
 --#include stream_base
 --#include list_sender
 --#include stream_entry
+--#include stream_unique
 --#include stream_bury
 --#include stream_retain
 local max_dead, max_completed, outcomes = tonumber(arg()), tonumber(arg()), tonumber(arg())
@@ -44,16 +45,19 @@ local function later(job_id, entry, delay, ...)
 end
 
 -- kill buries a job, or ends it where there is nothing to bury.
-local function kill(job_id, entry, reason, ...)
-  if bury(job_id, entry, reason, ...) then return true end
-  ends(job_id, entry, 'dead', 0)
+local function kill(job_id, entry, unique, reason, ...)
+  if bury(job_id, entry, reason, ...) then
+    let_key_go(job_id, unique)
+    return true
+  end
+  ends(job_id, entry, unique, 'dead', 0)
   over[job_id] = true
   return false
 end
 
 local function settle(job_id, token, verdict, delay, max_attempts, reason, result, retention)
   local job = job_prefix .. job_id
-  local f = redis.pcall('HMGET', job, F.claim_token, 'entry', F.retention_ms, F.redriven, F.cancel_ms)
+  local f = redis.pcall('HMGET', job, F.claim_token, 'entry', F.retention_ms, F.redriven, F.cancel_ms, 'unique')
   local holds, again = f[1], false
   if over[job_id] or f.err or (not holds and redis.call('EXISTS', job) == 0) then return 'G' end
   if holds ~= token and verdict == 'D' then
@@ -73,7 +77,7 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason, resul
       if verdict == 'R' then
         more = {F.attempts, (whole(redis.call('HGET', job, F.attempts)) or 0) + 1, F.reason, reason}
       end
-      ends(job_id, entry, 'cancelled', own_retention, unpack(more))
+      ends(job_id, entry, f[6], 'cancelled', own_retention, unpack(more))
       if own_retention > 0 then retained = retained + 1 end
       over[job_id] = true
       cancelled = cancelled + 1
@@ -89,9 +93,9 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason, resul
     retention = tonumber(retention)
     if retention == 0 then retention = whole(f[3]) or 0 end
     if result ~= '' and retention > 0 then
-      ends(job_id, entry, 'completed', retention, F.completed_by, token, F.result, result)
+      ends(job_id, entry, f[6], 'completed', retention, F.completed_by, token, F.result, result)
     else
-      ends(job_id, entry, 'completed', retention, F.completed_by, token)
+      ends(job_id, entry, f[6], 'completed', retention, F.completed_by, token)
     end
     if retention > 0 then retained = retained + 1 end
     done = done + 1
@@ -99,7 +103,7 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason, resul
   elseif verdict == 'R' then
     local attempts = (whole(redis.call('HGET', job, F.attempts)) or 0) + 1
     if attempts >= tonumber(max_attempts) then
-      if not kill(job_id, entry, reason, F.attempts, attempts) then code = 'G' else code = 'X' end
+      if not kill(job_id, entry, f[6], reason, F.attempts, attempts) then code = 'G' else code = 'X' end
     else
       later(job_id, entry, delay, F.attempts, attempts, F.reason, reason)
       retried = retried + 1
@@ -110,7 +114,7 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason, resul
     snoozed = snoozed + 1
     return code
   elseif verdict == 'X' then
-    if not kill(job_id, entry, reason) then code = 'G' end
+    if not kill(job_id, entry, f[6], reason) then code = 'G' end
   elseif verdict == 'L' then
     released[#released + 1] = entry
     redis.call('ZADD', returned, 0, padded(entry))

@@ -20,6 +20,7 @@ also takes from the living, and these get back what they hold in the same script
 ]]
 --#include stream_base
 --#include stream_entry
+--#include stream_unique
 --#include stream_bury
 --#include stream_retain
 --#include stream_give_back
@@ -144,7 +145,7 @@ if all_groups[group] then
       local f = redis.pcall('HMGET', job_prefix .. job_id, 'entry', F.redriven, F.status)
       if not f.err and f[1] == one[1] and not f[2] and (not f[3] or f[3] == '' or f[3] == 'pending') then ids[#ids + 1] = job_id end
     end
-    forget(ids)
+    forget_all(ids)
     in_steps('XDEL', entries)
     count('trimmed_entries', #entries)
     if #entries == left_over then more = 1 end
@@ -183,7 +184,9 @@ do
       end
     end
     if orphan then
+      local unique = redis.call('HGET', job, 'unique')
       redis.call('DEL', job)
+      let_key_go(string.sub(job, #job_prefix + 1), unique)
       count('orphans', 1)
     end
   end

@@ -1,0 +1,84 @@
+--[[ unique: whose a unique key is. Not a script of its own.
+
+unique:<key> is a hash: holder, the ID of the job that was stored with the key last, and where the key is kept
+whatever becomes of that job, until_ms. It is an index and no lock: the job is asked. Its field unique is
+'<states> <after> <key>': the states in which it keeps the key, of p (pending), s (scheduled), r (processing) and d
+(dead), and for how long after it has completed (ms). So a key is free from the moment on in which its holder comes out of
+these states, whatever did that; who ends the job deletes the key with it.
+
+Needs holding(id): a job's field unique, and the letters of the states it is in, '' for none of them. Gives unique_of(field),
+keeps(id, key), held_by(key), take_key(), let_go(), and for appends wish() and keyless().
+]]
+-- unique_of gives the states, after, and the key of a job's field; nothing where it names none.
+local function unique_of(field)
+  return string.match(field or '', '^([psrd]*) (%d+) (.+)$')
+end
+
+-- keeps tells whether a job, by what its record says, keeps a key.
+local function keeps(job_id, key)
+  local field, is = holding(job_id)
+  local states, _, its = unique_of(field)
+  return its == key and is ~= '' and string.find(states, '[' .. is .. ']') ~= nil
+end
+
+-- held_by gives the ID of the job that has a key, nil for nobody; who is noted as its holder; until when it is kept; and
+-- whether something else is there.
+local function held_by(key)
+  local noted = redis.pcall('HMGET', prefix .. 'unique:' .. key, 'holder', 'until_ms')
+  if noted.err then return nil, nil, 0, true end
+  local by, till = noted[1], whole(noted[2]) or 0
+  if till > now then return by or '', by, till end
+  if not by then return nil, nil, till end
+  return keeps(by, key) and by or nil, by, till
+end
+
+-- take_key gives a key that nobody has to a job, and keeps it until a time at least, if that is not 0; before is until when
+-- it was kept. One that was kept beyond its job may be about to expire: it is made anew.
+local function take_key(key, job_id, till, before)
+  local name = prefix .. 'unique:' .. key
+  if before > 0 then
+    redis.call('HSET', name, 'holder', job_id) -- first, as a full server refuses it
+    redis.call('DEL', name)
+  end
+  if till > 0 then
+    redis.call('HSET', name, 'holder', job_id, 'until_ms', string.format('%.0f', till))
+  else
+    redis.call('HSET', name, 'holder', job_id)
+  end
+end
+
+-- let_go gives the key (of Redis) to delete together with a job that ends, if it has one; what is kept for longer expires.
+local function let_go(job_id, field, is_done)
+  local _, after, key = unique_of(field)
+  if not key then return nil end
+  local name = prefix .. 'unique:' .. key
+  local noted = redis.pcall('HMGET', name, 'holder', 'until_ms')
+  if noted.err or noted[1] ~= job_id then return nil end
+  local till = whole(noted[2]) or 0
+  if is_done and tonumber(after) > 0 and now + after > till then
+    till = now + after
+    redis.call('HSET', name, 'until_ms', string.format('%.0f', till))
+  end
+  if till <= now then return name end
+  redis.call('PEXPIRE', name, string.format('%.0f', till - now))
+end
+
+-- wish reads what a producer asks for: the field of the job, the key, and until when it is kept at least; nothing where it
+-- asks for none.
+local function wish(text)
+  local states, window, after, key = string.match(text, '^([psrd]*) (%d+) (%d+) (.+)$')
+  if not key then return nil end
+  return states .. ' ' .. after .. ' ' .. key, key, window == '0' and 0 or now + window
+end
+
+-- keyless is the code for a job that another one keeps from its key, be it one of the same batch (holders: key → ID); or
+-- nil, and what take_key needs, if it has one.
+local function keyless(job_id, text, holders)
+  local _, key, till = wish(text)
+  if not key then return nil end
+  local by, _, before, bad = holders[key], nil, 0, false
+  if not by then by, _, before, bad = held_by(key) end
+  if bad then return 'K' end
+  if by then return 'U' .. #by .. ':' .. by end
+  return nil, {key, job_id, till, before}
+end
