@@ -15,7 +15,8 @@
 //	                              deliveries crashes max_attempts timeout_ms retention_ms reason append,
 //	                              expires_at_ms (no run begins after that), unique (states, for how long after it
 //	                              has completed in ms, and the key), cancel_ms (since when it is to be cancelled),
-//	                              progress, followers (of those who have asked for it),
+//	                              progress, followers (of those who have asked for it), limit_key, held_ms (until when it
+//	                              waits for that),
 //	                              and of one that has ended completed_at_ms completed_by payload_bytes result
 //	unique:<key>          hash    holder, the ID of the job that has the key, if that says so too; until_ms, until when
 //	                              it is kept whatever becomes of that job
@@ -30,9 +31,14 @@
 //	follower:<identity>   hash    who is told of jobs: last, the last entry of its notices, and the senders that belong
 //	                              to it; expires ten minutes after its last call
 //	told:<identity>       stream  its notices: after, notices; bounded, expires likewise
+//	running:<key>         zset    ID → when it was claimed, in ms: the claims under a limit key, while those are bounded, and
+//	                              more; the jobs are asked
+//	held:<key>            zset    ID → its turn: scheduled jobs that wait for the end of one of these; likewise
+//	rate:<key>            hash    tat, line: what the rate of a limit key goes by, in µs; expires when it says nothing more
 //	counters              hash    next_sender, fence, and the accounting that Stats shows
-//	meta                  hash    wire (version), epoch, limits and who set them, pause_intake and
-//	                              pause_claims, each with _by and _ms, and following_ms, until when at most somebody follows
+//	meta                  hash    wire (version), epoch, bounds and who set them, pause_intake and
+//	                              pause_claims, each with _by and _ms; limits, limited_by, limited_ms and rate_us; and
+//	                              following_ms, until when at most somebody follows
 //
 // A status is pending, processing, scheduled, dead or corrupt, and of a record completed, cancelled or expired; an absent field
 // means pending, 0 or empty. So

@@ -49,7 +49,7 @@ const (
 	// FollowFor is for how long the store keeps a follower that asks nothing.
 	FollowFor = 10 * time.Minute
 	// MaxNotices is of how many steps (a settle, a claim, a Tell: each may note many things) the notices are kept for a
-	// follower, until it reads them.
+	// follower, until it reads them. One with more than 64 KiB to tell counts as several.
 	MaxNotices = 1000
 )
 

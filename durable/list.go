@@ -170,7 +170,7 @@ func (l *List) Info() (Info, error) {
 func (l *List) capabilities() Capabilities {
 	return Capabilities{
 		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, Priority: l.step > 0,
-		Expiry: true, Unique: true, Cancel: true, Results: true, Follow: true,
+		Expiry: true, Unique: true, Cancel: true, Results: true, Limits: true, Follow: true,
 	}
 }
 
@@ -217,7 +217,10 @@ func (l *List) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	return answer.stats(), nil
+	limits, by := answer.limits()
+	stats := answer.stats()
+	stats.Limits, stats.LimitedBy = limits, by
+	return stats, nil
 }
 
 var _ FollowEngine = (*List)(nil)

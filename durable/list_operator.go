@@ -282,11 +282,6 @@ func (l *List) Cancel(ctx context.Context, r CancelRequest) (Cancelled, error) {
 	return Cancelled{Running: answer.int() == 1, Consumer: answer.text()}, nil
 }
 
-// SetLimits is not possible.
-func (l *List) SetLimits(context.Context, Limits, string) error {
-	return failed(l.name, "limits", ErrUnsupported, nil)
-}
-
 var (
 	_ Operator  = (*List)(nil)
 	_ Inspector = (*List)(nil)

@@ -131,7 +131,7 @@ func (r *reply) claimed(code, token string) (Claimed, error) {
 	switch code {
 	case "L":
 		c.Status, c.Drained = ClaimJobs, true
-	case "J", "E", "M", "P", "R":
+	case "J", "E", "M", "P", "R", "T":
 		c.Status = ClaimStatus(code[0])
 	default:
 		return Claimed{}, fmt.Errorf("%w: unknown answer %q to a claim", ErrInDoubt, code)

@@ -8,7 +8,7 @@ import (
 // listScriptSet are the scripts of a list or a sorted-set queue; lua/list_<verb>.lua says what each does.
 type listScriptSet struct {
 	open, append, close, claim, settle, renew, sweep, leave, stats, probe *script
-	lookup, jobs, dead, pause, purge, cancel, cancels                     *script
+	lookup, jobs, dead, pause, purge, limit, cancel, cancels              *script
 	followOpen, adopt, follow, unfollow, tell                             *script
 
 	commands []string // the Redis commands that they use
@@ -38,6 +38,7 @@ func loadListScripts(engine string) *listScriptSet {
 		dead:   load("list_dead"),
 		pause:  load("list_pause"),
 		purge:  load("list_purge"),
+		limit:  load("list_limit"),
 
 		cancel:  load("list_cancel"),
 		cancels: load("list_cancels"),
@@ -49,7 +50,7 @@ func loadListScripts(engine string) *listScriptSet {
 		tell:       load("list_tell"),
 	}
 	s.commands = commandsOf(s.open, s.append, s.close, s.claim, s.settle, s.renew, s.sweep, s.leave, s.stats,
-		s.lookup, s.jobs, s.dead, s.pause, s.purge, s.cancel, s.cancels, s.followOpen, s.adopt, s.follow, s.unfollow, s.tell)
+		s.lookup, s.jobs, s.dead, s.pause, s.purge, s.limit, s.cancel, s.cancels, s.followOpen, s.adopt, s.follow, s.unfollow, s.tell)
 	return s
 }
 

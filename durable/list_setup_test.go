@@ -351,3 +351,29 @@ func (b *bundle) field(id, name string) string {
 	b.Helper()
 	return b.rdb.HGet(b.ctx, b.key("job:"+id), name).Val()
 }
+
+// zs are members of a sorted set, with scores that come first.
+func zs(members ...string) []redis.Z {
+	all := make([]redis.Z, len(members))
+	for i, m := range members {
+		all[i] = redis.Z{Score: float64(i + 1), Member: m}
+	}
+	return all
+}
+
+// commandsInside is how many commands scripts have executed since the statistics were reset.
+func commandsInside(b *bundle) (inside int) {
+	for line := range strings.Lines(b.rdb.Info(b.ctx, "commandstats").Val()) {
+		var name string
+		var calls int
+		if _, err := fmt.Sscanf(strings.NewReplacer("cmdstat_", "", ":calls=", " ", ",", " ").Replace(line), "%s %d", &name, &calls); err != nil {
+			continue
+		}
+		switch name {
+		case "eval", "evalsha", "hello", "client", "config|resetstat", "info":
+		default:
+			inside += calls
+		}
+	}
+	return inside
+}

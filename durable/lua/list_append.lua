@@ -113,7 +113,7 @@ end
 -- came right behind this request.
 local record, processing = prefix .. 'sender:' .. consumer, prefix .. 'processing:' .. consumer
 local function claimable()
-  if consumer == '' or engine ~= 'list' or not fresh or #entries == 0 then return 0 end
+  if consumer == '' or limits or engine ~= 'list' or not fresh or #entries == 0 then return 0 end
   if waiting() > 0 or paused('claims') or tonumber(redis.call('ZSCORE', consumers, consumer) or 0) <= now then return 0 end
   if redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, 1)[1] then return 0 end
   local fields, holds = redis.pcall('HMGET', record, 'kind', 'claim', 'follow'), redis.pcall('LLEN', processing)

@@ -10,7 +10,7 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       wire         the newest wire version this client speaks
       then what ready takes, then what the script's own header says
 Gives what base gives, sizes (of the fixed lists and sets at the start), following (whether anybody can be following
-      jobs), and what ready gives.
+      jobs), limits (as list_limits reads them, or false), and what ready gives.
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
@@ -28,13 +28,13 @@ local sizes = {}
 
 -- Each key is asked for its size, or a field: the cheapest question that fails on another type.
 local types = {'hash', 'hash', ready_type, 'list', 'zset', 'zset', 'zset', 'hash', 'zset', 'zset'}
-local following = false
+local following, limits = false, false
 for i, key in ipairs(KEYS) do
   local size
   if key == meta then
-    size = redis.pcall('HMGET', key, 'wire', 'following_ms')
+    size = redis.pcall('HMGET', key, 'wire', 'following_ms', 'limits')
     if not size.err then
-      following = (tonumber(size[2] or 0) or 0) > now
+      following, limits = (tonumber(size[2] or 0) or 0) > now, size[3]
       size = size[1]
     end
   elseif types[i] == 'list' then

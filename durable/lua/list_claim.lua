@@ -12,8 +12,8 @@ Returns status next_due dropped corrupt gap fence jobs expired, then for each jo
         attempts crashes deliveries max_attempts timeout (ms) followed (1: others want to be told of it). Without: a first
         delivery with nothing set.
         fence is that of the first job; the others have the next ones.
-        status: J jobs, L jobs and nothing is left, E nothing there, M stopped early, P paused, R reconcile (name what you
-        hold, under the next number); next_due in ms, -1 for none.
+        status: J jobs, L jobs and nothing is left, E nothing there, M stopped early, P paused, T limited, R reconcile (name what
+        you hold, under the next number); next_due in ms, -1 for none.
         FENCED, EXPIRED, UNKNOWN, OLD: nothing was changed.
 Called by consumer.Claim.
 
@@ -22,6 +22,7 @@ surplus entry, and those are dropped where they are met. An entry is judged by i
 ]]
 --#include list_base
 --#include told
+--#include list_limits
 --#include list_sender
 --#include list_unique
 --#include list_bury
@@ -55,11 +56,13 @@ local reply, given = {'', 0, 0, 0, 0, 0, 0, 0}, 0 -- its first words are written
 local head = #reply
 local more, expired = {}, {}
 local dropped, spoilt, cancelled, first_fence = 0, 0, 0, 0
+local limited_ms = 20 -- until it is worth asking again
 
 local function answer(status)
   local next_due = -1
   local first = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
   if first[2] then next_due = math.max(0, math.floor(first[2] - now)) end
+  if status == 'T' then next_due = limited_ms end
   reply[1], reply[2], reply[3], reply[4] = status, next_due, dropped, spoilt
   reply[5], reply[6], reply[7], reply[8] = gap('claim', last, number), first_fence, given, #expired
   for _, job_id in ipairs(expired) do reply[#reply + 1] = job_id end
@@ -89,7 +92,7 @@ local function read(job)
   if payload and fields == redis.call('HLEN', job) then return nil, payload, job_kind, headers, f[4] end
   return redis.pcall('HMGET', job, 'status', 'claim_token', 'payload', 'kind', 'headers',
     'attempts', 'crashes', 'deliveries', 'max_attempts', 'timeout_ms', 'append', 'followers',
-    'expires_at_ms', 'cancel_ms', 'retention_ms', 'unique')
+    'expires_at_ms', 'cancel_ms', 'retention_ms', 'unique', 'limit_key', 'held_ms')
 end
 
 -- What this claim has expired is remembered, each ID after its length: a repeated number gives it again.
@@ -165,12 +168,14 @@ end
 -- Due jobs become pending.
 local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, promotions)
 if #due > 0 then
-  local awake = {}
+  local awake, held = {}, {}
   for _, job_id in ipairs(due) do
-    local status = redis.pcall('HGET', prefix .. 'job:' .. job_id, 'status')
-    if status == 'scheduled' then
+    local fields = redis.pcall('HMGET', prefix .. 'job:' .. job_id, 'status', 'held_ms')
+    if fields[1] == 'scheduled' and fields[2] and tonumber(fields[2]) == tonumber(redis.call('ZSCORE', scheduled, job_id)) then
+      held[#held + 1] = job_id
+    elseif fields[1] == 'scheduled' then
       awake[#awake + 1] = job_id
-    elseif type(status) == 'table' then
+    elseif fields.err then
       quarantine(job_id, 'its key is not a hash', max_corrupt)
       spoilt = spoilt + 1
     else
@@ -182,6 +187,10 @@ if #due > 0 then
     for _, job_id in ipairs(awake) do
       redis.call('HSET', prefix .. 'job:' .. job_id, 'status', 'pending')
     end
+  end
+  for i = #held, 1, -1 do -- these have had their turn
+    ready_return(held[i])
+    redis.call('HSET', prefix .. 'job:' .. held[i], 'status', 'pending')
   end
   redis.call('ZREM', scheduled, unpack(due))
 end
@@ -198,7 +207,15 @@ if suspect then
   end
 end
 
-local taken, bytes, deferred = 0, 0, 0
+if limits then
+  slots, limited_ms = queue_allows(slots)
+  if slots == 0 then
+    rates_noted(0)
+    return remember(waiting() + #due > 0 and 'T' or 'E')
+  end
+end
+
+local taken, bytes, deferred, waits = 0, 0, 0, 0
 local looks = slots + surplus
 local full = false
 local met = {}
@@ -225,7 +242,7 @@ local function numbers(f)
 end
 
 -- set_apart handles an entry that is not to be claimed, and says so; nil for one that is.
-local function set_apart(job_id, f)
+local function set_apart(job_id, f, place)
   local why = unfit(job_id, f)
   if not why then
     local status, owner = f[1] or '', f[2] or ''
@@ -266,6 +283,11 @@ local function set_apart(job_id, f)
     redis.call('HSET', job_prefix .. job_id, 'status', 'scheduled')
     return true
   end
+  if limits and f[17] and not key_allows(f[17]) then
+    key_holds(job_id, f[17], place)
+    waits = waits + 1
+    return true
+  end
 end
 
 local function take(source)
@@ -278,7 +300,7 @@ local function take(source)
       local job, f, payload, job_kind, headers, append = job_prefix .. job_id, {}
       if #job_id <= max_id then f, payload, job_kind, headers, append = read(job) end
       if f or met[job_id] or job_id == '' then f = f or {nil, nil, payload} end
-      if not f or not set_apart(job_id, f) then
+      if not f or not set_apart(job_id, f, places and places[i]) then
         if f then payload, job_kind, headers, append = f[3], f[4], f[5], f[11] end
         bytes = bytes + #(payload or '')
         if taken + #batch > 0 and bytes > max_bytes then
@@ -291,6 +313,7 @@ local function take(source)
         give(job_id, payload, job_kind)
         local watched = followed(append, f and f[12]) and 1 or 0
         if f then
+          if limits and f[17] then key_taken(job_id, f[17], f[18]) end
           local attempts, crashes, before, max_attempts, timeout = unpack(numbers(f))
           if crashes > 0 then
             suspect = job_id
@@ -330,10 +353,12 @@ if taken > 0 then
   redis.call('HSET', counters, 'fence', string.format('%d', first_fence + taken - 1))
 end
 
+if limits then rates_noted(taken) end
 tell_all()
 count('claimed', taken)
 count('dropped', dropped)
 count('deferred', deferred)
+count('limited', waits)
 count('cancelled', cancelled)
 count('expired', #expired)
 if kept > 0 then trim_completed(max_completed) end

@@ -1,5 +1,5 @@
 --[[ list_give_back: returns one entry of a consumer's list to the queue, judged by its job.
-Not a script of its own. Needs list_bury and list_end.
+Not a script of its own. Needs list_bury, list_limits and list_end.
 
 Why suspects: when a process dies, one of the jobs it held may have killed it, and nothing
 tells which. All of them are charged one crash and become suspects (crashes > 0). From then on
@@ -42,6 +42,7 @@ local function give_back(consumer, job_id, charge, max_crashes, max_corrupt)
     return 'dropped'
   end
 
+  key_ended(job_id) -- what waits for that comes behind this one
   local became
   if asked(fields[4]) then
     finish(job_id, 'cancelled', token, fields[5], fields[6])

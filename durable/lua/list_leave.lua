@@ -11,6 +11,7 @@ A job that is to be cancelled ends instead. Its record, where it leaves one, may
 ]]
 --#include list_base
 --#include told
+--#include list_limits
 --#include list_unique
 --#include list_bury
 --#include list_retain

@@ -21,6 +21,7 @@ first and its entry removed last.
 ]]
 --#include list_base
 --#include told
+--#include list_limits
 --#include list_sender
 --#include list_unique
 --#include list_bury
@@ -59,6 +60,7 @@ local function leaves(job_id)
   if not gone[job_id] then
     gone[job_id] = true
     gone[#gone + 1] = job_id
+    key_ended(job_id)
   end
 end
 
@@ -113,6 +115,7 @@ end
 
 -- cancel ends a claim that would wait again otherwise.
 local function cancel(job_id, token, f, again)
+  key_ended(job_id)
   finish(job_id, 'cancelled', token, f[2], f[3])
   heard(id, job_id)
   ended[job_id] = true

@@ -1,7 +1,7 @@
 --[[ list_stats: sizes and counters of one instant. Writes nothing.
 
 ARGV  members    consumers whose claims are counted
-Returns OK pending scheduled processing dead corrupt completed consumers, then for intake and claims
+Returns OK, the limits (see list_limit), who has set them, since when (ms), then pending scheduled processing dead corrupt completed consumers, then for intake and claims
         1 (paused) or 0, by whom, since when (ms), then counter value …
 Called by List.Stats.
 ]]
@@ -13,7 +13,8 @@ for _, c in ipairs(redis.call('ZRANGE', consumers, 0, members - 1)) do
   local held = redis.pcall('LLEN', prefix .. 'processing:' .. c)
   if type(held) == 'number' then processing = processing + held end
 end
-local reply = {'OK', waiting(), sizes[scheduled],
+local limited_by, limited_ms = unpack(redis.call('HMGET', meta, 'limited_by', 'limited_ms'))
+local reply = {'OK', limits or '', limits and limited_by or '', limits and whole(limited_ms) or 0, waiting(), sizes[scheduled],
   processing, redis.call('ZCARD', dead), redis.call('ZCARD', corrupt),
   redis.call('ZCOUNT', completed, '(' .. now, '+inf'), redis.call('ZCARD', consumers)}
 for _, what in ipairs({'intake', 'claims'}) do

@@ -17,6 +17,7 @@ not the lease ends and the list is swept as any other.
 ]]
 --#include list_base
 --#include told
+--#include list_limits
 --#include list_unique
 --#include list_bury
 --#include list_retain
