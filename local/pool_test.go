@@ -422,3 +422,57 @@ func TestPoolResize(t *testing.T) {
 		}
 	})
 }
+
+// A worker looks at the clock in some of its turns only: what is said of the rate stays true.
+func TestPoolKnowsItsRate(t *testing.T) {
+	t.Parallel()
+	for _, each := range []time.Duration{100 * time.Microsecond, 2 * time.Millisecond, 20 * time.Millisecond, 250 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPool(t, &local.PoolOptions{Workers: 1, Capacity: 50})
+			work := func(context.Context) error { time.Sleep(each); return nil }
+			for range 60 {
+				_ = fill(p, work)
+				time.Sleep(each)
+			}
+			for range 7 { // whichever turn comes next
+				rejection, ok := errors.AsType[*policy.Rejection](fill(p, work))
+				if want := 50 * each; !ok || ratio(rejection.RetryAfter, max(want, 5*time.Millisecond)) < 0.8 || ratio(rejection.RetryAfter, want) > 1.25 {
+					t.Errorf("full of tasks that take %v together: %+v", want, rejection)
+				}
+				time.Sleep(each)
+			}
+		})
+	}
+}
+
+// Nor does it take long to see that tasks have become slow.
+func TestPoolLearnsThatTasksBecameSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const capacity, each = 5, time.Second
+		p := newPool(t, &local.PoolOptions{Workers: 1, Capacity: capacity})
+		for range 1000 {
+			_ = fill(p, func(context.Context) error { time.Sleep(50 * time.Microsecond); return nil })
+			time.Sleep(50 * time.Microsecond)
+		}
+		time.Sleep(each)
+		slow := func(context.Context) error { time.Sleep(each); return nil }
+		_ = fill(p, slow)
+		time.Sleep(3*each + each/2)
+		for range 3 {
+			rejection, ok := errors.AsType[*policy.Rejection](fill(p, slow))
+			if !ok || ratio(rejection.RetryAfter, capacity*each) > 1.5 {
+				t.Errorf("full of tasks that take %v together: %+v", capacity*each, rejection)
+			}
+			time.Sleep(each)
+		}
+	})
+}
+
+// fill submits until the pool refuses.
+func fill(p *local.Pool, work func(context.Context) error) (err error) {
+	for err == nil {
+		err = p.Go(context.Background(), work, policy.Reject())
+	}
+	return err
+}

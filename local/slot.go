@@ -146,9 +146,16 @@ func (f *Front[T]) depart(slots []Slot[T]) {
 	}
 }
 
-// free gives n slots of that many bytes back. mu is held.
+// free gives n slots of that many bytes back; now may be unread. mu is held.
 func (f *Front[T]) free(now time.Duration, n int, bytes int64) {
-	f.drain.add(n, f.busy.at(now))
+	if f.held == n {
+		now = f.read(now)
+	}
+	if now == unread {
+		f.drain.recent += n // those after the last look count with the next
+	} else {
+		f.drain.add(n, f.busy.at(now))
+	}
 	f.glanced = 0
 	f.letGo(bytes)
 	f.counts.released += int64(n)

@@ -101,6 +101,9 @@ func (f *Front[T]) snapshot(size int64, now time.Duration) policy.Snapshot {
 	if !f.measuring.Load() {
 		f.measured = now
 		f.measuring.Store(true)
+		if f.sojourns.taken == unread {
+			f.sojourns.taken = now
+		}
 	}
 	busy := f.busy.lap(now)
 	return policy.Snapshot{
@@ -131,7 +134,8 @@ func (f *Front[T]) standing(now time.Duration) time.Duration {
 	return max(now-max(f.lined, f.measured), 0)
 }
 
-// sojourned notes that a job was taken now, and perhaps others before it. mu is held.
+// sojourned notes that a job was taken now, which may be unread unless sojourns are measured, and perhaps others
+// before it. mu is held.
 func (f *Front[T]) sojourned(now, admitted time.Duration) {
 	if f.measuring.Load() {
 		f.sojourns.add(now, now-max(admitted, f.measured))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // crew is the workers of a pool, guarded by the front's mutex.
@@ -29,8 +30,10 @@ type worker struct {
 	wake    chan struct{}
 	next    *worker // below it among the idle
 	seeking bool
-	slot    Slot[task] // what it runs or has run; without work: nothing
-	err     error      // what came of it
+	blind   int           // turns to come that need no look at the clock
+	looked  time.Duration // when it did last
+	slot    Slot[task]    // what it runs or has run; without work: nothing
+	err     error         // what came of it
 }
 
 // arouse sees to it that somebody looks at the queue. mu is held.
@@ -119,6 +122,24 @@ func (t task) context(p *Pool) context.Context {
 	return p.ctx
 }
 
+// blindTurns is how many turns of a worker whose tasks are quick go by one look at the clock, which is dearer than all
+// else about them. The drain rate needs no more.
+const blindTurns = 7
+
+// look is now, or unread if nobody needs to know.
+func (w *worker) look() time.Duration {
+	if w.blind > 0 && !w.p.front.measuring.Load() {
+		w.blind--
+		return unread
+	}
+	now := w.p.front.now()
+	if now-w.looked < drainStep {
+		w.blind = blindTurns
+	}
+	w.looked = now
+	return now
+}
+
 // turn ends the task that was run and takes the next one, in one step; it sleeps while there
 // is none. False: the worker has ended.
 func (w *worker) turn() bool {
@@ -130,8 +151,11 @@ func (w *worker) turn() bool {
 			state, cause = last.failure(w.p, w.err)
 			w.err = nil
 		}
-		now := f.now()
+		now := w.look()
 		f.mu.Lock()
+		if f.measuring.Load() { // perhaps since just now
+			now = f.read(now)
+		}
 		if ended {
 			f.barriers.leave(w.slot.number)
 			f.free(now, 1, w.slot.size)
