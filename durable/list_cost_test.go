@@ -39,24 +39,28 @@ func cost(t *testing.T, of maker) {
 		t.Fatal(err)
 	}
 	round(2)
-	requests, inside := 0, 0
-	for line := range strings.Lines(b.rdb.Info(b.ctx, "commandstats").Val()) {
-		var name string
-		var calls int
-		if _, err := fmt.Sscanf(strings.NewReplacer("cmdstat_", "", ":calls=", " ", ",", " ").Replace(line), "%s %d", &name, &calls); err != nil {
-			continue
-		}
-		switch name {
-		case "eval", "evalsha", "hello", "client":
-			requests += calls
-		case "config|resetstat", "info":
-		default:
-			inside += calls
-		}
-	}
+	requests, inside := commandsOf(b)
 	// Write the hash; read it, see that this was all of it, and stamp it; read what its end depends on. Deleting is one
 	// command for all.
 	if requests != 3 || inside > jobs*5+100 || inside < jobs*5 {
 		t.Errorf("%d requests and %.2f commands for each job, want 3 and 5 with a little for the batch", requests, float64(inside)/jobs)
+	}
+	plain := inside
+	f := b.follower()
+	f.adopt(p.ID())
+	round(3) // loads one more
+	b.rdb.ConfigResetStat(b.ctx)
+	round(4)
+	if _, inside = commandsOf(b); inside > plain+40 {
+		t.Errorf("%d commands for %d jobs, and %d when they are followed: want no more for each job", plain, jobs, inside)
+	}
+	if n := b.rdb.XLen(b.ctx, b.key("told:"+f.ID())).Val(); n != 2 {
+		t.Errorf("%d entries for two batches", n)
+	}
+	b.limit(durable.Limits{Concurrency: jobs, Rate: durable.Rate{Count: 1000, Burst: 10 * jobs}})
+	b.rdb.ConfigResetStat(b.ctx)
+	round(5)
+	if _, inside = commandsOf(b); inside > plain+60 {
+		t.Errorf("%d commands for %d jobs, and %d when the queue is limited: want no more for each job", plain, jobs, inside)
 	}
 }

@@ -15,6 +15,7 @@ const (
 	renewFollower = 10 * time.Second // between two signs of life of a follower that awaits
 	newsEntries   = 32               // read at once
 	firstEntry    = "0-0"            // comes before all entries of a stream
+	lostEntry     = "lost"           // stands for one that could not be written
 )
 
 // listFollower is an identity that is told what becomes of jobs of a List. Where it has read to is known here only, so
@@ -88,7 +89,10 @@ func (f *listFollower) Await(ctx context.Context) (News, error) {
 		if err != nil {
 			return News{}, err
 		}
-		if earlier(last, f.cursor) {
+		switch {
+		case last == lostEntry:
+			news.Gap = true
+		case earlier(last, f.cursor):
 			f.cursor, news.Gap = last, true
 		}
 		f.renewed = time.Now()

@@ -78,9 +78,7 @@ func (f *follower) hearsNothing() {
 
 func (w *worker) tell(tellings ...durable.Telling) {
 	w.Helper()
-	if err := w.Consumer.(interface {
-		Tell(ctx context.Context, tellings []durable.Telling) error
-	}).Tell(w.ctx, tellings); err != nil {
+	if err := w.Consumer.(durable.Teller).Tell(w.ctx, tellings); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -331,6 +329,31 @@ func follow(t *testing.T, of maker) {
 		if got := strings.Count(f.news(many), "a:p="+strings.Repeat("x", durable.MaxNoticed)); got != many {
 			t.Error(got, "notices")
 		}
+	})
+
+	t.Run("keys that somebody has spoilt stop nobody, and what cannot be noted is a gap", func(t *testing.T) {
+		t.Parallel()
+		b := setupQueue(t, of, nil)
+		f, spoilt, p, w := b.follower(), b.follower(), b.producer(), b.worker()
+		f.adopt(p.ID())
+		b.appendOf(p, "a", "b")
+		if _, err := spoilt.Follow(b.ctx, []string{"a", "b"}); err != nil {
+			t.Fatal(err)
+		}
+		b.rdb.Set(b.ctx, b.key("follower:"+spoilt.ID()), "x", 0)
+		b.rdb.Set(b.ctx, b.key("told:"+f.ID()), "x", 0)
+		c := w.take(2)
+		w.settle(durable.Done, c[0])
+		if ttl := b.rdb.TTL(b.ctx, b.key("told:"+f.ID())).Val(); ttl >= 0 {
+			t.Error("somebody else's key expires in", ttl)
+		}
+		if _, err := f.Await(b.ctx); !is(err, durable.ErrBadKey) {
+			t.Error(err)
+		}
+		b.rdb.Del(b.ctx, b.key("told:"+f.ID()))
+		f.hears("gap")
+		w.settle(durable.Done, c[1])
+		f.hears("gap b:c")
 	})
 }
 

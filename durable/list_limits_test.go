@@ -271,6 +271,26 @@ func limits(t *testing.T, of maker) {
 		b.places("0 1 0 0 0")
 	})
 
+	t.Run("keys that somebody has spoilt stop nobody", func(t *testing.T) {
+		t.Parallel()
+		b := setupQueue(t, of, nil)
+		b.limit(durable.Limits{Concurrency: 9, Rate: durable.Rate{Count: 1000, Burst: 99}, KeyConcurrency: 1, KeyRate: durable.Rate{Count: 1000, Burst: 99}})
+		for _, key := range []string{"running:k", "held:l", "rate:m"} {
+			b.rdb.Set(b.ctx, b.key(key), "x", 0)
+		}
+		b.rdb.HSet(b.ctx, b.key("meta"), "rate_us", "x")
+		b.appendJobs(keyed("k1", "k2", "l1", "l2", "m1"))
+		w := b.worker()
+		c := w.gets(9, "J k1 k2 l1 m1")
+		w.settle(durable.Done, c.Jobs...)
+		b.due()
+		c = w.gets(9, "J l2")
+		w.settle(durable.Done, c.Jobs...)
+		b.rdb.HSet(b.ctx, b.key("meta"), "limits", "9 x")
+		b.appendJobs(keyed("k1"))
+		w.gets(9, "J k1")
+	})
+
 	t.Run("ten thousand of one key at its cap cost the claims of others nothing for long", func(t *testing.T) {
 		t.Parallel()
 		s := redistest.Start(t)
@@ -296,7 +316,8 @@ func limits(t *testing.T, of maker) {
 			if len(c.Jobs) == 0 {
 				return many
 			}
-			return commandsInside(b)
+			_, n := commandsOf(b)
+			return n
 		}
 		rounds := 0
 		for inside() >= many {

@@ -361,8 +361,8 @@ func zs(members ...string) []redis.Z {
 	return all
 }
 
-// commandsInside is how many commands scripts have executed since the statistics were reset.
-func commandsInside(b *bundle) (inside int) {
+// commandsOf counts the requests since the statistics were reset, and the commands that scripts have executed for them.
+func commandsOf(b *bundle) (requests, inside int) {
 	for line := range strings.Lines(b.rdb.Info(b.ctx, "commandstats").Val()) {
 		var name string
 		var calls int
@@ -370,10 +370,12 @@ func commandsInside(b *bundle) (inside int) {
 			continue
 		}
 		switch name {
-		case "eval", "evalsha", "hello", "client", "config|resetstat", "info":
+		case "eval", "evalsha", "hello", "client":
+			requests += calls
+		case "config|resetstat", "info":
 		default:
 			inside += calls
 		}
 	}
-	return inside
+	return requests, inside
 }

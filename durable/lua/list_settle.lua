@@ -66,7 +66,12 @@ end
 
 -- read gives of a job what its end depends on.
 local function read(job_id)
-  return redis.pcall('HMGET', job_prefix .. job_id, 'claim_token', 'retention_ms', 'unique', 'cancel_ms')
+  if not following then
+    return redis.pcall('HMGET', job_prefix .. job_id, 'claim_token', 'retention_ms', 'unique', 'cancel_ms')
+  end
+  local f = redis.pcall('HMGET', job_prefix .. job_id, 'claim_token', 'retention_ms', 'unique', 'cancel_ms', 'append', 'followers')
+  told_fields[job_id] = {f[5], f[6]}
+  return f
 end
 
 -- refusal is the code for an outcome whose claim is not held; nil for one that is to be applied.

@@ -2,12 +2,13 @@
 
 Needs prefix, now, and following: whether anybody can be following jobs of this queue. Nobody does: no command.
 Gives told_by (the follower that the acting consumer belongs to, for the script to set: that one knows),
-followed, tell and tell_all.
+told_fields, followed, tell and tell_all.
 
 A follower is a hash follower:<f> with a TTL, which names the last entry of its stream told:<f>. Who follows a job: the
 follower that the sender in its field append belongs to (field follow of sender:<s>), and those that its field
 followers names. All that one script notes for one follower is one entry, or a few:
-      after      the entry before it: a reader that has another one last has missed some
+      after      the entry before it: a reader that has another one last has missed some. Neither has an entry that
+                 could not be written: it is called lost
       notices    one behind the other: a letter (s started, p progress, r requeued, c completed, d dead, x cancelled,
                  e expired, g gone), 1 where a longer result is kept, else 0, then with commas between and a
                  colon behind the lengths of ID, life, data and reason; then these
@@ -58,10 +59,12 @@ local function followed(append, named)
   return following and listeners(append, named) and true
 end
 
+local told_fields = {} -- by job: its append and followers, where the script has read them anyhow
+
 -- tell notes that something becomes of a job. Its hash is still there.
 local function tell(job_id, what, data, kept, reason)
   if not following then return end
-  local fields = redis.pcall('HMGET', prefix .. 'job:' .. job_id, 'append', 'followers')
+  local fields = told_fields[job_id] or redis.pcall('HMGET', prefix .. 'job:' .. job_id, 'append', 'followers')
   local all = not fields.err and listeners(fields[1], fields[2])
   if not all then return end
   local life = fields[1] or ''
@@ -92,7 +95,7 @@ local function tell_all()
         from, bytes = i + 1, 0
       end
     end
-    redis.call('PEXPIRE', stream, told_ttl)
+    if heads[f] ~= 'lost' then redis.call('PEXPIRE', stream, told_ttl) end
     redis.call('HSET', prefix .. 'follower:' .. f, 'last', heads[f])
     tales[f] = nil
   end
