@@ -33,6 +33,8 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 			func(m *durable.Memory) durable.Engine { return &tokenless{Memory: m, current: make(map[string]string)} },
 			[]string{
 				"a settle after the sweep changes nothing",
+				"a stale token leaves no result",
+				"a token of the past cancels nothing",
 				"a token of the past changes nothing",
 				"a token that never was changes nothing",
 				"claims whose answer was lost are returned uncharged",
@@ -44,6 +46,7 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 			"append applied twice",
 			func(m *durable.Memory) durable.Engine { return &forgetful{m} },
 			[]string{
+				"a refused key is answered twice alike, takes no room, and is no error",
 				"a repeated append gets the first answer",
 				"a skipped number is reported as a gap, to whoever asks again too",
 				"an append answered before a pause keeps its answer",
@@ -87,8 +90,68 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 			"purge of claims",
 			func(m *durable.Memory) durable.Engine { return &ruthless{m} },
 			[]string{
+				"a discard and a purge free the key",
 				"a purge deletes all but claims, and counts",
 				"a purge deletes the states it names and no others",
+			},
+		},
+		{
+			"expiry that is forgotten",
+			func(m *durable.Memory) durable.Engine {
+				return &careless{m, func(i int, j *durable.Job) { j.Expiry = 0 }}
+			},
+			[]string{
+				"a claim sent twice says twice what it has expired",
+				"a dead job that is redriven too late expires",
+				"a job that has expired takes no room",
+				"a job that waited too long is not claimed, and the claim says so",
+				"a job whose time is over before its delay never runs",
+				"a record says until when a job may begin",
+				"an expired job frees its key",
+				"an expired job with a retention leaves a record, until it is over",
+				"an expiry out of bounds is refused by name",
+				"many jobs that waited too long hold up nobody, and each is named",
+				"paused consumption expires nothing",
+				"what comes back too late expires",
+			},
+		},
+		{
+			"a key that only the first of a batch is asked for",
+			func(m *durable.Memory) durable.Engine {
+				return &careless{m, func(i int, j *durable.Job) {
+					if u := j.Unique; i > 0 && u != nil && u.Key == "k" && u.Window+u.After == 0 && u.States == nil {
+						j.Unique = nil
+					}
+				}}
+			},
+			[]string{
+				"of 1,000 submissions of one key at once one is stored, and all others name it",
+				"of one batch the first has the key",
+			},
+		},
+		{
+			"a claim that is not told to be cancelled",
+			func(m *durable.Memory) durable.Engine { return &lenient{m} },
+			[]string{
+				"a cancel beside a claim ends the job or marks the claim, never both and never neither",
+				"a cancelled job frees its key",
+				"a cancelled job with a retention leaves a record, until it is over",
+				"a claim that is to be cancelled is told to its consumer, and to no other",
+				"a claim to be cancelled is cancelled when it would wait again",
+				"a job to be cancelled ends with a consumer that leaves",
+				"a job to be cancelled ends with its lost consumer",
+				"a job to be cancelled whose consumer does not know of it ends when that is found out",
+				"a token of the past cancels nothing",
+			},
+		},
+		{
+			"a result that is lost when it has a retention",
+			func(m *durable.Memory) durable.Engine { return &resultless{m} },
+			[]string{
+				"a result has a retention of its own",
+				"a result is forgotten with its record",
+				"a settle with a result sent twice is applied once",
+				"only what completes has a result",
 			},
 		},
 		{

@@ -104,6 +104,7 @@ func (q *queue) sweepAll(fenced int) durable.Swept {
 		all.Fenced += s.Fenced
 		all.Returned += s.Returned
 		all.Dead += s.Dead
+		all.Ended += s.Ended
 		all.Trimmed += s.Trimmed
 		return all.Fenced >= fenced && !s.More
 	})

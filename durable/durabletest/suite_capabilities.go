@@ -28,6 +28,11 @@ type group struct {
 func groups() []group {
 	return []group{
 		{func(c durable.Capabilities) bool { return c.Expiry }, expiryPromises(), expiryOperatorPromises()},
+		{func(c durable.Capabilities) bool { return c.Unique }, uniquePromises(), uniqueOperatorPromises()},
+		{func(c durable.Capabilities) bool { return c.Expiry && c.Unique }, expiryUniquePromises(), nil},
+		{func(c durable.Capabilities) bool { return c.Cancel }, nil, cancelPromises()},
+		{func(c durable.Capabilities) bool { return c.Cancel && c.Unique }, nil, cancelUniquePromises()},
+		{func(c durable.Capabilities) bool { return c.Results }, nil, resultPromises()},
 	}
 }
 

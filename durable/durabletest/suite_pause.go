@@ -19,6 +19,25 @@ func (q *queue) name() string {
 	return info.Name
 }
 
+// purgeAll purges to the end, and tells how many of each state.
+func (q *queue) purgeAll(r durable.PurgeRequest) map[durable.State]int {
+	q.Helper()
+	all := map[durable.State]int{}
+	for {
+		p, err := q.operator().Purge(q.ctx, r)
+		if err != nil {
+			q.Fatalf("purge: %v", err)
+		}
+		for s, n := range p.Deleted {
+			all[s] += n
+		}
+		if p.Cursor == "" {
+			return all
+		}
+		r.Cursor = p.Cursor
+	}
+}
+
 // cancelled is a context that has ended.
 func cancelled(q *queue) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(q.ctx)
@@ -163,21 +182,7 @@ func purgePromises() []promise {
 	}
 	purge := func(q *queue, states ...durable.State) map[durable.State]int {
 		q.Helper()
-		all := map[durable.State]int{}
-		r := durable.PurgeRequest{Confirm: q.name(), States: states}
-		for {
-			p, err := q.operator().Purge(q.ctx, r)
-			if err != nil {
-				q.Fatalf("purge: %v", err)
-			}
-			for s, n := range p.Deleted {
-				all[s] += n
-			}
-			if p.Cursor == "" {
-				return all
-			}
-			r.Cursor = p.Cursor
-		}
+		return q.purgeAll(durable.PurgeRequest{Confirm: q.name(), States: states})
 	}
 	return []promise{
 		{"a purge deletes all but claims, and counts", Limits{}, func(q *queue) {
