@@ -27,6 +27,7 @@ func (s *shipper) refused(j *job, r durable.Refusal) {
 		return
 	}
 	j.MarkDuplicate(first)
+	j.SetOrigin(0, 0) // which life of the ID it shares, the store has to say
 	q.shared.Store(true)
 	if p := q.watched.First(first); p == nil || !follows(p.Ticket().State()) {
 		q.watched.Join(first, &j.Promise) // before the store is asked: whatever happens after its answer must find the ticket
@@ -50,6 +51,7 @@ func follows(s local.State) bool {
 
 // duplicate tells of a duplicate, which has been counted, and lets go of it.
 func (s *shipper) duplicate(j *job) {
+	s.q.following.stored(&j.Promise)
 	s.q.tell(Event{Type: EventDuplicate, ID: j.id, Kind: j.kind, Of: j.Ticket().Duplicate()})
 	s.free(j)
 }
@@ -60,6 +62,8 @@ func (s *shipper) resolve(ctx context.Context) error {
 	for i, j := range s.unclear {
 		ids[i] = j.Ticket().Duplicate()
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.limit())
+	defer cancel()
 	records, followed, err := s.q.look(ctx, ids)
 	for i, record := range records {
 		s.resolved(s.unclear[i], record, followed)
@@ -137,6 +141,10 @@ const lookups = 16
 // look tells what jobs are now, of the first of them at least where there is no error; followed: this process is told what becomes of
 // them from now on. Where there is no such job its State is empty.
 func (q *Queue) look(ctx context.Context, ids []string) (records []durable.Record, followed bool, err error) {
+	if q.following.engine != nil {
+		records, err = q.following.join(ctx, ids[:min(len(ids), maxBatch)])
+		return records, true, err
+	}
 	for _, id := range ids[:min(len(ids), lookups)] {
 		info, err := q.Operator().Lookup(ctx, id)
 		switch {

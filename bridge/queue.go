@@ -16,21 +16,23 @@ import (
 
 // Queue is one durable queue behind a bounded front. It is safe for concurrent use.
 type Queue struct {
-	engine   durable.Engine
-	info     durable.Info
-	opts     Options
-	log      *slog.Logger
-	hooked   bool // somebody listens to events
-	front    *local.Front[*job]
-	watched  *local.Registry
-	ids      idSource
-	start    time.Time // origin of now()
-	tally    tally
-	stuck    atomic.Int64 // handlers that are given up and still running
-	backlog  atomic.Int64 // as the store last told
-	learnt   atomic.Int64 // when, on the clock of now()
-	learning atomic.Bool  // the store is being asked
-	dues     dues
+	engine  durable.Engine
+	info    durable.Info
+	opts    Options
+	log     *slog.Logger
+	hooked  bool // somebody listens to events
+	front   *local.Front[*job]
+	watched *local.Registry
+
+	following following
+	ids       idSource
+	start     time.Time // origin of now()
+	tally     tally
+	stuck     atomic.Int64 // handlers that are given up and still running
+	backlog   atomic.Int64 // as the store last told
+	learnt    atomic.Int64 // when, on the clock of now()
+	learning  atomic.Bool  // the store is being asked
+	dues      dues
 
 	unusable  atomic.Pointer[error] // nil: usable as far as is known
 	checked   atomic.Bool           // the store has passed a check once
@@ -83,6 +85,7 @@ func Open(engine durable.Engine, opts *Options) (*Queue, error) {
 	q.dues.init()
 	q.cancels.init()
 	q.expiries.q = q
+	q.following.init(q)
 	q.front, err = local.NewFront(&local.FrontOptions[*job]{
 		Capacity: o.Capacity, Bytes: o.CapacityBytes, Policy: o.Policy,
 		Evicted: q.evicted, Backlog: q.freshBacklogShare,

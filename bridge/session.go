@@ -56,11 +56,13 @@ func newSession(r *run, consumer durable.Consumer, sent time.Time) *session {
 		s.untold = make(chan struct{}, 1)
 		s.kept.Go(func() { s.tell(teller) })
 	}
+	r.q.following.consumes(s)
 	return s
 }
 
 // close ends the keeper, the teller and the work context.
 func (s *session) close() {
+	s.r.q.following.leaves(s)
 	s.endKeep()
 	s.fence.Stop()
 	s.kept.Wait()
@@ -174,6 +176,17 @@ func (s *session) heldCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.held)
+}
+
+func (s *session) holds(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := range s.held {
+		if e.claim.ID == id {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *session) heldRefs() []durable.Ref {

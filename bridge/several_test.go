@@ -72,7 +72,7 @@ func TestProducerAndConsumerInProcessesOfTheirOwn(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		ran.onceEach(t, tickets)
-		// What runs elsewhere is not heard of here: enqueued is the last that this process knows.
+		// Nobody has looked, so what runs elsewhere is not heard of here: enqueued is the last that this process knows.
 		for _, ticket := range tickets {
 			if got := ticket.State(); got != local.Enqueued {
 				t.Fatalf("ticket is %v, want enqueued", got)
@@ -129,15 +129,10 @@ func TestSeveralConsumersRunEachJobOnce(t *testing.T) {
 				t.Errorf("consumer %d had %d of 800 jobs", i, n)
 			}
 		}
-		// Only the process that submitted has tickets: those it ran itself are completed.
-		own := 0
-		for _, ticket := range tickets {
-			if ticket.State() == local.Completed {
-				own++
+		for _, ticket := range tickets { // whoever has run it
+			if err := ticket.Wait(t.Context()); err != nil {
+				t.Fatal(err)
 			}
-		}
-		if want := int(consumers[0].q.Counters().Completed); own != want {
-			t.Errorf("%d tickets completed, %d jobs run where they were submitted", own, want)
 		}
 	})
 }

@@ -178,6 +178,7 @@ func (s *shipper) send() time.Duration {
 			return s.store.fail(err)
 		}
 		s.producer, s.n = producer, 1
+		s.q.following.produces(producer.ID())
 	}
 	var taker *session
 	slots := 0
@@ -255,6 +256,7 @@ func (s *shipper) compose(taken int) {
 		s.wires = append(s.wires, request)
 		s.request++
 	}
+	s.q.following.number(s.ctx, s.limit(), s.producer.ID(), s.n, s.hand[:s.request])
 	s.q.sent.set(s.hand[:s.request])
 	if named { // what ends before the answer is here may be what a job is a duplicate of
 		s.q.watched.Keep()
@@ -321,6 +323,7 @@ func (s *shipper) take(answer durable.Appended) {
 				j.MarkEnqueued()
 			}
 			q.watched.Watch(&j.Promise) // not earlier: one too many ends detached, and is durable, then
+			q.following.stored(&j.Promise)
 			q.tell(Event{Type: EventEnqueued, ID: j.id, Kind: j.kind})
 			if short {
 				q.tell(Event{Type: EventUnreplicated, ID: j.id, Kind: j.kind})
@@ -447,4 +450,5 @@ func (s *shipper) giveBack(j *job, state local.State, cause error) []Returned {
 func (q *Queue) lostWrites(what string) {
 	q.log.Error("weir: the store has lost writes it had answered", "found by", what)
 	q.emit(Event{Type: EventGap, Err: fmt.Errorf("bridge: found by %s", what)})
+	q.following.doubt()
 }

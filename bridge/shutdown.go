@@ -108,6 +108,7 @@ func (q *Queue) shut(ctx context.Context, down *shutdown, running *run) {
 	if running != nil {
 		down.err = running.await(ctx)
 	}
+	q.following.close(ctx)
 	q.watched.DetachAll(ErrShutdown)
 	q.mu.Lock()
 	down.left = q.running != nil

@@ -9,6 +9,8 @@ import (
 )
 
 const (
+	// tellAfter is how long a run may take without being told of, and what has come together goes in one exchange.
+	tellAfter = 25 * time.Millisecond
 	// tellEvery is the time between two tellings of what handlers report.
 	tellEvery = 100 * time.Millisecond
 	// cancelsEvery is how often a consumer asks which of its runs are to be cancelled, while some have been going on for as long.
@@ -80,12 +82,13 @@ func (s *session) tell(teller durable.Teller) {
 	for {
 		select {
 		case <-s.untold:
+			sleep(s.keeping, tellAfter)
 			if err := s.tellAll(teller); err != nil {
 				s.signal()
 				sleep(s.keeping, p.fail(err))
 			} else {
 				p.ok()
-				sleep(s.keeping, tellEvery)
+				sleep(s.keeping, tellEvery-tellAfter)
 			}
 		case <-asked:
 			some := false

@@ -3,8 +3,9 @@ package local
 // Lookout is told when somebody looks at a ticket for the first time: asks for Started, Done, Wait or Progress. That the job is
 // durable is known without it. As long as nobody looks at a ticket, nobody needs to find out what others make of its job.
 type Lookout struct {
-	// Looked is called by whoever looks, once for each ticket, before he waits. It must not block.
-	Looked func(t *Ticket)
+	// Looked is called by whoever looks, once for each ticket, before he waits, with its era (Promise.SetOrigin). It must not
+	// block.
+	Looked func(t *Ticket, era uint32)
 }
 
 // look tells the lookout, the first time.
@@ -21,11 +22,11 @@ func (t *Ticket) look() {
 		t.more.first.ticket.status.Or(isLookedAt)
 	}
 	t.mu.Unlock()
-	t.lookout.Looked(t)
+	t.lookout.Looked(t, t.era.Load())
 }
 
 // LookedAt reports whether somebody has looked.
-func (t *Ticket) LookedAt() bool { return t.status.Load()&isLookedAt != 0 }
+func (p *Promise) LookedAt() bool { return p.ticket.status.Load()&isLookedAt != 0 }
 
 func (t *Ticket) lookedAtOpen() bool {
 	s := t.status.Load()

@@ -16,7 +16,7 @@ func TestLookout(t *testing.T) {
 	setup := func() (p *local.Promise, looks *[]string) {
 		looks = &[]string{}
 		p = new(local.Promise)
-		p.InitFor(&local.Lookout{Looked: func(t *local.Ticket) { *looks = append(*looks, t.ID()) }}, "a")
+		p.InitFor(&local.Lookout{Looked: func(t *local.Ticket, _ uint32) { *looks = append(*looks, t.ID()) }}, "a")
 		return p, looks
 	}
 	ended, cancel := context.WithCancel(context.Background())
@@ -34,7 +34,7 @@ func TestLookout(t *testing.T) {
 			look(p.Ticket())
 			look(p.Ticket())
 			p.Ticket().Started()
-			if !slices.Equal(*looks, []string{"a"}) || !p.Ticket().LookedAt() {
+			if !slices.Equal(*looks, []string{"a"}) || !p.LookedAt() {
 				t.Errorf("%s: %q", name, *looks)
 			}
 		}
@@ -45,7 +45,7 @@ func TestLookout(t *testing.T) {
 		p.Ticket().Enqueued()
 		_ = p.Ticket().WaitEnqueued(ended)
 		_, _ = p.Ticket().State(), p.Ticket().Err()
-		if len(*looks) != 0 || p.Ticket().LookedAt() {
+		if len(*looks) != 0 || p.LookedAt() {
 			t.Errorf("told %q", *looks)
 		}
 	})
@@ -63,7 +63,7 @@ func TestLookout(t *testing.T) {
 		for range 2000 {
 			var found atomic.Bool
 			p := new(local.Promise)
-			p.InitFor(&local.Lookout{Looked: func(t *local.Ticket) {
+			p.InitFor(&local.Lookout{Looked: func(t *local.Ticket, _ uint32) {
 				if t.State() != local.Accepted {
 					found.Store(true)
 				}
@@ -72,7 +72,7 @@ func TestLookout(t *testing.T) {
 			both.Go(func() { p.Ticket().Done() })
 			both.Go(func() {
 				p.MarkEnqueued()
-				if p.Ticket().LookedAt() {
+				if p.LookedAt() {
 					found.Store(true)
 				}
 			})
@@ -87,7 +87,7 @@ func TestLookout(t *testing.T) {
 		p := new(local.Promise)
 		p.Init("a")
 		p.Ticket().Done()
-		if p.Ticket().LookedAt() {
+		if p.LookedAt() {
 			t.Error("looked at")
 		}
 	})
@@ -106,9 +106,9 @@ func TestOriginIsKeptAndDoesNotShow(t *testing.T) {
 	}
 }
 
-func TestRegistryFindsWhatIsLookedAtAndHeld(t *testing.T) {
+func TestRegistryFindsWhatIsLookedAt(t *testing.T) {
 	t.Parallel()
-	lookout := &local.Lookout{Looked: func(*local.Ticket) {}}
+	lookout := &local.Lookout{Looked: func(*local.Ticket, uint32) {}}
 	watch := func(r *local.Registry, id string) *local.Promise {
 		p := new(local.Promise)
 		p.InitFor(lookout, id)
@@ -156,21 +156,6 @@ func TestRegistryFindsWhatIsLookedAtAndHeld(t *testing.T) {
 				t.Errorf("%s: found %q", name, got)
 			}
 			runtime.KeepAlive(first)
-		}
-	})
-	t.Run("held: somebody may look yet", func(t *testing.T) {
-		t.Parallel()
-		r := local.NewRegistry(1 << 16)
-		held := watch(r, "held")
-		crowd(r)
-		if !r.Held() {
-			t.Error("the ticket is held")
-		}
-		held.End(local.Completed, nil)
-		runtime.KeepAlive(held)
-		runtime.GC()
-		if r.Held() {
-			t.Error("nothing that is open is held")
 		}
 	})
 }

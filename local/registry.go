@@ -219,18 +219,6 @@ func (r *Registry) LookedAt(most int) (ids []string) {
 	return ids
 }
 
-// Held reports whether somebody holds a ticket that is watched and open. Of the newest 1,024 it does not know.
-func (r *Registry) Held() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, w := range r.old {
-		if p := w.Value(); p != nil && !p.ticket.State().Ended() {
-			return true
-		}
-	}
-	return false
-}
-
 // DetachAll ends every watched ticket that is still open as Detached, for that cause, and
 // forgets all. What is watched later is watched as ever.
 func (r *Registry) DetachAll(cause error) {

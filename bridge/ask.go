@@ -1,0 +1,298 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/local"
+	"github.com/seed-9dec4fca/weir/policy"
+)
+
+// ErrNoRecord is why a ticket ends detached when the store has nothing of its job any more: it has completed, was cancelled, has
+// expired or was deleted, and nobody was told. Job.Retention keeps a record.
+var ErrNoRecord = errors.New("bridge: the store has no record of the job: it has ended, and how is not known")
+
+// question is what is known already of a job that the store is asked for.
+type question struct {
+	done uint64 // this life of it has completed; 0: not known
+}
+
+// missing is a ticket whose job the store has no record of. What became of it may have been noted, and not be read yet, or this process
+// may have done it itself.
+type missing struct {
+	p    *local.Promise
+	id   string
+	when time.Duration
+}
+
+// looked is called when somebody looks at a ticket for the first time.
+func (f *following) looked(t *local.Ticket, era uint32) {
+	if f.unlooked.Load() != 0 {
+		f.unlooked.Store(0)
+	}
+	state := t.State()
+	if state == local.Accepted || state.Ended() { // stored will see that it is looked at
+		return
+	}
+	id := t.ID()
+	if first := t.Duplicate(); first != "" {
+		id = first
+		if p := f.q.watched.Find(id); p != nil {
+			era, _ = p.Origin()
+		}
+	}
+	if era != 0 && era == f.covered.Load() {
+		f.read()
+		return
+	}
+	f.ask(question{}, id)
+}
+
+// ask has the store asked what jobs are, and this process told of them from then on.
+func (f *following) ask(what question, ids ...string) {
+	f.mu.Lock()
+	f.wanted = true
+	for _, id := range ids {
+		if f.asks[id] == (question{}) {
+			f.asks[id] = what
+		}
+	}
+	f.mu.Unlock()
+	f.begin(&f.asking, f.answer)
+}
+
+// askAll asks for all that is looked at.
+func (f *following) askAll() {
+	if ids := f.q.watched.LookedAt(math.MaxInt); len(ids) > 0 {
+		f.ask(question{}, ids...)
+	}
+}
+
+// begin starts one of the loops, if it is not under way.
+func (f *following) begin(under *atomic.Bool, loop func()) {
+	if f.ctx.Err() == nil && under.CompareAndSwap(false, true) && !f.q.calls.begin(loop) {
+		under.Store(false)
+	}
+}
+
+// answer is the loop that asks, until there is nothing to ask.
+func (f *following) answer() {
+	p := f.q.storePacer("ask for jobs")
+	for f.ctx.Err() == nil {
+		err := f.askSome()
+		if err != nil {
+			sleep(f.ctx, p.fail(err))
+			continue
+		}
+		p.ok()
+		f.asking.Store(false)
+		f.mu.Lock()
+		none := len(f.asks) == 0
+		f.mu.Unlock()
+		if none || !f.asking.CompareAndSwap(false, true) {
+			break
+		}
+	}
+	f.read()
+}
+
+// askSome makes one exchange about as many as it can.
+func (f *following) askSome() error {
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-f.ctx.Done():
+		return f.ctx.Err()
+	}
+	var ids []string
+	var whose []*local.Promise // those of now: one that is enqueued later is not meant by the answer
+	asked := map[string]question{}
+	f.mu.Lock()
+	for id, what := range f.asks {
+		if len(ids) == maxBatch {
+			break
+		}
+		delete(f.asks, id)
+		if p := f.q.watched.Find(id); p != nil && p.Ticket().State() != local.Accepted {
+			ids, whose, asked[id] = append(ids, id), append(whose, p), what
+		}
+	}
+	f.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	records, err := f.follow(f.ctx, ids)
+	if err != nil {
+		f.mu.Lock()
+		for id, what := range asked {
+			if f.asks[id] == (question{}) {
+				f.asks[id] = what
+			}
+		}
+		f.mu.Unlock()
+		return err
+	}
+	for i, r := range records {
+		f.record(whose[i], ids[i], r, asked[ids[i]])
+	}
+	return nil
+}
+
+// follow is Follower.Follow, by a follower that the store knows. turn is held.
+func (f *following) follow(ctx context.Context, ids []string) ([]durable.Record, error) {
+	for again := true; ; again = false {
+		follower, err := f.arrange(ctx, true)
+		if err != nil {
+			return nil, err
+		}
+		records, err := call(ctx, f.q, callTimeout, func(ctx context.Context) ([]durable.Record, error) {
+			return follower.Follow(ctx, ids)
+		})
+		switch {
+		case err == nil:
+			f.mu.Lock()
+			f.called = f.q.now()
+			f.mu.Unlock()
+			return records, nil
+		case !errors.Is(err, durable.ErrNoSender):
+			return nil, err
+		}
+		f.lost(follower)
+		if !again {
+			return nil, err
+		}
+	}
+}
+
+// record brings a ticket where the store says that its job is. turn is held.
+func (f *following) record(p *local.Promise, id string, r durable.Record, known question) {
+	_, life := p.Origin()
+	now := f.life(r.Life)
+	if life == 0 && r.State != "" {
+		life = now
+		f.identify(p, r)
+	}
+	switch {
+	case known.done != 0 && known.done == life && (r.State != durable.StateCompleted || now != life):
+		f.complete(p, id, nil) // its record was kept, and is over
+	case r.State == "" || now != life:
+		f.mu.Lock()
+		f.missing = append(f.missing, missing{p, id, f.q.now()})
+		f.mu.Unlock()
+	default:
+		f.bring(p, id, r)
+	}
+}
+
+// identify takes the job that has the ID to be that of a ticket that was asked for by the ID. turn is held.
+func (f *following) identify(p *local.Promise, r durable.Record) {
+	p.SetOrigin(f.covered.Load(), f.life(r.Life))
+}
+
+// join asks for jobs under whose IDs tickets wait to share what becomes of them.
+func (f *following) join(ctx context.Context, ids []string) ([]durable.Record, error) {
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", durable.ErrNotExecuted, context.Cause(ctx))
+	}
+	records, err := f.follow(ctx, ids)
+	for i, r := range records {
+		if p := f.q.watched.Find(ids[i]); p != nil && r.State != "" {
+			if _, life := p.Origin(); life == 0 {
+				f.identify(p, r)
+			}
+		}
+	}
+	return records, err
+}
+
+func (f *following) bring(p *local.Promise, id string, r durable.Record) {
+	if r.Progress != nil {
+		p.MarkProgress(r.Progress)
+	}
+	switch r.State {
+	case durable.StatePending, durable.StateScheduled:
+		p.MarkRequeued()
+	case durable.StateProcessing:
+		p.MarkStarted()
+	case durable.StateCompleted:
+		f.complete(p, id, r.Result)
+	case durable.StateDead:
+		f.finish(p, id, local.Dead, errors.New(r.Reason))
+	case durable.StateCorrupt:
+		f.finish(p, id, local.Dead, fmt.Errorf("nobody can run it: %s", r.Reason))
+	case durable.StateCancelled:
+		f.finish(p, id, local.Cancelled, nil)
+	case durable.StateExpired:
+		f.finish(p, id, local.Expired, nil)
+	}
+}
+
+func (f *following) complete(p *local.Promise, id string, result []byte) {
+	p.Complete(result)
+	f.q.watched.Forget(id, p)
+}
+
+func (f *following) finish(p *local.Promise, id string, state local.State, cause error) {
+	p.End(state, cause)
+	f.q.watched.Forget(id, p)
+}
+
+// Follow gives a ticket for a job that is in the store, whoever has submitted it, for example this process before it was started
+// again. What others make of the job is told as for a job that was submitted here; it has no more to it than any other ticket of this
+// process for the same job.
+//
+// Errors: durable.ErrNoJob if there is none (any more: Job.Retention keeps a record), durable.ErrUnsupported if the engine
+// cannot do it, an invalid id, and those of every exchange with the store. After Shutdown it matches policy.ErrClosed. It blocks until
+// the store answers or ctx ends.
+func (q *Queue) Follow(ctx context.Context, id string) (*Ticket, error) {
+	f := &q.following
+	if err := validateID(id); err != nil {
+		return nil, err
+	}
+	if f.engine == nil {
+		return nil, fmt.Errorf("bridge: follow: %w: it does not tell what becomes of jobs", durable.ErrUnsupported)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	defer context.AfterFunc(f.ctx, cancel)()
+	p := new(local.Promise)
+	p.InitFor(f.lookout, id)
+	q.shared.Store(true)
+	q.watched.Join(id, p) // first: what this process does meanwhile is told by itself
+	records, err := f.join(ctx, []string{id})
+	switch {
+	case err != nil:
+		f.finish(p, id, local.Detached, err)
+		return nil, q.followFailed(err)
+	case p.Ticket().State().Ended():
+	case records[0].State == "":
+		f.finish(p, id, local.Detached, durable.ErrNoJob)
+		return nil, fmt.Errorf("bridge: follow: %w: %q", durable.ErrNoJob, id)
+	case q.watched.Find(id) == p:
+		f.bring(p, id, records[0])
+	}
+	return p.Ticket(), nil
+}
+
+func (q *Queue) followFailed(err error) error {
+	if q.following.ctx.Err() != nil {
+		err = policy.ErrClosed
+	}
+	return fmt.Errorf("bridge: follow: %w", err)
+}
+
+// refresh asks for all that is looked at, if that was last done long ago.
+func (f *following) refresh(last *time.Duration) {
+	if now := f.q.now(); now-*last >= askAllEvery {
+		*last = now
+		f.askAll()
+	}
+}

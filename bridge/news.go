@@ -1,0 +1,162 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/local"
+)
+
+const (
+	// readPause is between two reads when there is much to read, so that they are not as many as jobs.
+	readPause = time.Millisecond
+	// readWithin is in what time all that the store keeps for a follower is read.
+	readWithin = 5 * time.Second
+)
+
+// read has the notices of the store read, from now on until no ticket that is open is looked at.
+func (f *following) read() { f.begin(&f.reading, f.news) }
+
+// news is the loop that reads them. Whatever ends a wait for news, at most a second, leads to a look whether anybody still wants
+// to know.
+func (f *following) news() {
+	p := f.q.storePacer("read what becomes of jobs")
+	asked := f.q.now()
+	for f.ctx.Err() == nil {
+		some, err := f.await()
+		switch {
+		case err != nil:
+			if f.over() {
+				return
+			}
+			sleep(f.ctx, p.fail(err))
+		case some:
+			p.ok()
+			sleep(f.ctx, readPause)
+		case f.over():
+			return
+		default:
+			p.ok()
+		}
+		f.refresh(&asked)
+	}
+}
+
+// over ends the loop if nobody wants to know. A look that comes now starts it again, or its ticket is seen here.
+func (f *following) over() bool {
+	f.reading.Store(false)
+	return len(f.q.watched.LookedAt(1)) == 0 || !f.reading.CompareAndSwap(false, true)
+}
+
+// await waits for news and tells it. some: there was some.
+func (f *following) await() (some bool, err error) {
+	select {
+	case f.turn <- struct{}{}:
+	case <-f.ctx.Done():
+		return false, f.ctx.Err()
+	}
+	follower, err := f.arrange(f.ctx, true)
+	<-f.turn
+	if err != nil {
+		return false, err
+	}
+	asked := f.q.now()
+	news, err := call(f.ctx, f.q, durable.Park+callTimeout, func(ctx context.Context) (durable.News, error) {
+		return follower.Await(ctx)
+	})
+	switch {
+	case errors.Is(err, durable.ErrNoSender):
+		f.lost(follower)
+		return true, nil // at once again, with another one
+	case err != nil:
+		return false, err
+	}
+	f.turn <- struct{}{}
+	defer func() { <-f.turn }()
+	f.mu.Lock()
+	f.called = f.q.now()
+	f.mu.Unlock()
+	for i := range news.Notices {
+		f.notice(&news.Notices[i])
+	}
+	if news.Gap {
+		f.end() // and begins anew with the next look at what is to be arranged: nothing
+	}
+	f.conclude(asked, len(news.Notices) == 0 && !news.Gap)
+	return len(news.Notices) > 0 || news.Gap, nil
+}
+
+// conclude ends the tickets of jobs that the store had no record of before it was asked for news. all: all that had been noted by
+// then was read.
+func (f *following) conclude(asked time.Duration, all bool) {
+	f.mu.Lock()
+	var over []missing
+	kept := f.missing[:0]
+	for _, m := range f.missing {
+		if m.when <= asked && (all || asked-m.when > readWithin) {
+			over = append(over, m)
+		} else {
+			kept = append(kept, m)
+		}
+	}
+	clear(f.missing[len(kept):])
+	f.missing = kept
+	f.mu.Unlock()
+	for _, m := range over {
+		if !f.holds(m.id) { // else this process is about to know
+			f.finish(m.p, m.id, local.Detached, ErrNoRecord)
+		}
+	}
+}
+
+// holds tells whether a consumer of this process has the job.
+func (f *following) holds(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.sessions {
+		if s.holds(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// notice brings the ticket of a job where it says. turn is held.
+func (f *following) notice(n *durable.Notice) {
+	p := f.q.promise(n.ID)
+	if p == nil {
+		return
+	}
+	// One of an earlier life of the ID can have waited here for long. And what is not known yet is being asked for.
+	_, life := p.Origin()
+	if life == 0 || life != f.life(n.Life) {
+		return
+	}
+	switch n.What {
+	case durable.NoticeStarted:
+		p.MarkStarted()
+	case durable.NoticeProgress:
+		p.MarkProgress(n.Data)
+	case durable.NoticeRequeued:
+		p.MarkRequeued()
+	case durable.NoticeCompleted:
+		switch {
+		case !n.Kept:
+			f.complete(p, n.ID, n.Data)
+		case p.Ticket().State() == local.Accepted: // quicker than the answer to the append; stored asks
+			p.SetOrigin(0, life)
+		default:
+			f.ask(question{done: life}, n.ID) // for its result
+		}
+	case durable.NoticeDead:
+		f.finish(p, n.ID, local.Dead, errors.New(n.Reason))
+	case durable.NoticeCancelled:
+		f.finish(p, n.ID, local.Cancelled, nil)
+	case durable.NoticeExpired:
+		f.finish(p, n.ID, local.Expired, nil)
+	case durable.NoticeGone:
+		f.finish(p, n.ID, local.Cancelled, ErrGone)
+	}
+}
