@@ -21,10 +21,11 @@ import (
 	"github.com/seed-9dec4fca/weir/policy"
 )
 
-// The overload row finds out what the queue can do with callers that wait, then has ten times as many calls
-// come, at times that were fixed before, under one policy. Handlers use the CPU, on the same cores as
-// those who offer: what refusing costs is missing elsewhere.
+// The overload rows find out what the queue can do with callers that wait, then have ten times as many calls
+// come, at times that were fixed before, under one policy. Handlers wait for something, as most do; or they use the CPU, all
+// of it, and share it with those who offer: then whatever a call costs, made or refused, is missing elsewhere.
 const (
+	overloadWait    = time.Millisecond       // of each job
 	overloadWork    = 100 * time.Microsecond // of CPU for each job, about
 	overloadWorkers = 16
 	overloadBacklog = 10_000
@@ -47,9 +48,9 @@ var policies = []struct {
 	{"ramp", policy.Ramp(0.5, 1, policy.Reject()), false},
 }
 
-func overloadSides(d time.Duration) (sides []side) {
+func overloadSides(d time.Duration, compute bool) (sides []side) {
 	for _, p := range policies {
-		sides = append(sides, side{name: p.name, on: weir, load: load{Policy: p.name, For: d, Workers: overloadWorkers, Payload: small}})
+		sides = append(sides, side{name: p.name, on: weir, load: load{Policy: p.name, Compute: compute, For: d, Workers: overloadWorkers, Payload: small}})
 	}
 	return sides
 }
@@ -134,8 +135,12 @@ func newTrial(ctx context.Context, t *task) (*trial, error) {
 			tr.policy, tr.blocks = p.policy, p.blocks
 		}
 	}
-	spin := calibrate()
-	return tr, w.consume(ctx, t.Load.Workers, func([]byte) { work(spin) })
+	handler := func([]byte) { time.Sleep(overloadWait) }
+	if t.Load.Compute {
+		spin := calibrate()
+		handler = func([]byte) { work(spin) }
+	}
+	return tr, w.consume(ctx, t.Load.Workers, handler)
 }
 
 // stretch is what was done in a stretch of time.
@@ -143,7 +148,7 @@ type stretch struct {
 	jobs          uint64
 	rate, offered float64
 	called        int64
-	refused       float64 // share of the process's CPU in calls that came to nothing
+	refused       float64 // share of all CPUs in calls that came to nothing
 
 	began time.Time
 	done  uint64
@@ -223,7 +228,8 @@ func (tr *trial) offer(ctx context.Context, rate float64, d time.Duration, keep 
 			return nil, err
 		}
 	}
-	share, err := shareOf(&profiled, "(*trial).call")
+	used, err := timeIn(&profiled, "(*trial).call")
+	share := used.Seconds() / d.Seconds() / float64(runtime.NumCPU())
 	// Of the calls, one for each completed job was good for something. It costs more than one that is refused, so this
 	// is rather too much.
 	s.refused = share * max(0, 1-float64(s.jobs)/float64(max(s.called, 1)))
@@ -233,23 +239,21 @@ func (tr *trial) offer(ctx context.Context, rate float64, d time.Duration, keep 
 // call is one call. What it returns is the caller's business; here nobody looks.
 func (tr *trial) call(ctx context.Context) { _, _ = tr.w.kind.Submit(ctx, tr.payload, tr.policy) }
 
-// shareOf is the share of CPU samples that have a function on their stack.
-func shareOf(r io.Reader, function string) (float64, error) {
+// timeIn is the CPU time that a profile has of a function, and of what that calls.
+func timeIn(r io.Reader, function string) (time.Duration, error) {
 	p, err := profile.Parse(r)
 	if err != nil {
 		return 0, err
 	}
-	var in, all int64
+	var in int64
 	for _, s := range p.Sample {
-		n := s.Value[0]
-		all += n
 		if slices.ContainsFunc(s.Location, func(l *profile.Location) bool {
 			return slices.ContainsFunc(l.Line, func(l profile.Line) bool { return strings.HasSuffix(l.Function.Name, function) })
 		}) {
-			in += n
+			in += s.Value[1] // samples, nanoseconds
 		}
 	}
-	return float64(in) / float64(max(all, 1)), nil
+	return time.Duration(in), nil
 }
 
 // sink keeps work from being optimised away.

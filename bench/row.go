@@ -51,6 +51,7 @@ type load struct {
 	Rate      int           `json:",omitempty"` // calls a second
 	For       time.Duration `json:",omitempty"`
 	Policy    string        `json:",omitempty"`
+	Compute   bool          `json:",omitempty"` // handlers use the CPU, instead of waiting
 	Queues    int           `json:",omitempty"`
 	Processes int           `json:",omitempty"`
 }

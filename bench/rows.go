@@ -120,7 +120,16 @@ func rows(long bool) []*row {
 		},
 		{
 			name: "overload", title: "10 × overload, under each policy", family: "overload", metric: "goodput", quick: true, redis: noArgs,
-			sides: overloadSides(time.Minute), rounds: 1, fixed: true, against: []string{}, do: overload,
+			sides: overloadSides(time.Minute, false), rounds: 1, fixed: true, against: []string{}, do: overload,
+			goals: []goal{
+				{side: "*", limit: 0.95},
+				{metric: "memory growth", side: "*", most: true, limit: 1.1},
+				{metric: "rejected CPU", side: "*", most: true, limit: 0.1},
+			},
+		},
+		{
+			name: "overload-cpu", title: "the same where handlers, Redis and callers share the CPUs", family: "overload", metric: "goodput", redis: noArgs,
+			sides: overloadSides(time.Minute, true), rounds: 1, fixed: true, against: []string{}, do: overload,
 			goals: []goal{
 				{side: "*", limit: 0.95},
 				{metric: "memory growth", side: "*", most: true, limit: 1.1},
