@@ -177,13 +177,18 @@ func finish(ctx context.Context, q queue, m *meter, handled, measured int) (*out
 }
 
 // standingBacklog fills the queue, then keeps it at that: each job that is handled lets one in. It measures
-// how many go through.
+// how many go through. Producers and consumers are two, as in two processes: else jobs would be handed to free workers with their
+// append, and the backlog would not stand.
 func standingBacklog(ctx context.Context, t *task) (*outcome, error) {
 	q, err := openQueue(t)
 	if err != nil {
 		return nil, err
 	}
-	if err := fill(ctx, q, t.Load.Payload, t.Load.Backlog); err != nil {
+	producer, err := openQueue(t)
+	if err != nil {
+		return nil, err
+	}
+	if err := fill(ctx, producer, t.Load.Payload, t.Load.Backlog); err != nil {
 		return nil, err
 	}
 	handled, credits := newCountdown(t.Load.Jobs), make(chan struct{}, t.Load.Jobs)
@@ -204,7 +209,7 @@ func standingBacklog(ctx context.Context, t *task) (*outcome, error) {
 	payload := randomPayload(t.Load.Payload)
 	err = produce(ctx, t.Load.Producers, t.Load.Jobs, func(ctx context.Context) error {
 		<-credits
-		return q.submit(ctx, payload)
+		return producer.submit(ctx, payload)
 	})
 	if err != nil {
 		return nil, err
