@@ -251,7 +251,7 @@ func (l *List) probeAwaits(ctx context.Context) (command string, err error) {
 	if err != nil {
 		return l.waiter(), err
 	}
-	return "XREAD", l.refused(l.waitForNews(ctx, client, l.keys.probe+"told", firstEntry, -1).Err())
+	return "XREAD", l.refused(waitForNews(ctx, client, l.keys.probe+"told", firstEntry, -1).Err())
 }
 
 // refused is nil if a probe came to what it was to come to, or to what is found by other means.

@@ -9,7 +9,6 @@ type listKeys struct {
 	fixed             []string // in the order of lua/list_base.lua
 	pending, arriving string
 	wake              string // of a sorted-set queue
-	told              string // the beginning of the keys of followers' notices
 	probe             string // the beginning of the keys that Check uses
 	processingPattern string // matches every consumer's list
 }
@@ -19,7 +18,6 @@ func newListKeys(prefix string) *listKeys {
 		prefix:            prefix,
 		pending:           prefix + "pending",
 		arriving:          prefix + "arriving",
-		told:              prefix + "told:",
 		probe:             prefix + "probe:",
 		processingPattern: escapeGlob(prefix) + "processing:*",
 	}

@@ -9,7 +9,8 @@ import (
 type listScriptSet struct {
 	open, append, close, claim, settle, renew, sweep, leave, stats, probe *script
 	lookup, jobs, dead, pause, purge, limit, cancel, cancels              *script
-	followOpen, adopt, follow, unfollow, tell                             *script
+	tell                                                                  *script
+	follower                                                              followScripts
 
 	commands []string // the Redis commands that they use
 }
@@ -43,14 +44,18 @@ func loadListScripts(engine string) *listScriptSet {
 		cancel:  load("list_cancel"),
 		cancels: load("list_cancels"),
 
-		followOpen: load("list_follow_open"),
-		adopt:      load("list_adopt"),
-		follow:     load("list_follow"),
-		unfollow:   load("list_unfollow"),
-		tell:       load("list_tell"),
+		follower: followScripts{
+			open:     load("list_follow_open"),
+			adopt:    load("list_adopt"),
+			follow:   load("list_follow"),
+			unfollow: load("list_unfollow"),
+			record:   (*reply).listRecord,
+		},
+		tell: load("list_tell"),
 	}
 	s.commands = commandsOf(s.open, s.append, s.close, s.claim, s.settle, s.renew, s.sweep, s.leave, s.stats,
-		s.lookup, s.jobs, s.dead, s.pause, s.purge, s.limit, s.cancel, s.cancels, s.followOpen, s.adopt, s.follow, s.unfollow, s.tell)
+		s.lookup, s.jobs, s.dead, s.pause, s.purge, s.limit, s.cancel, s.cancels, s.follower.open, s.follower.adopt,
+		s.follower.follow, s.follower.unfollow, s.tell)
 	return s
 }
 

@@ -32,6 +32,9 @@ const includeMark = "--#include "
 // readyFragment is included by this name, and is lua/<engine>_ready.lua.
 const readyFragment = "ready"
 
+// baseFragment is included by this name by scripts of every engine; it is what all scripts of the engine begin with.
+const baseFragment = "queue_base"
+
 // loadScript reads lua/<name>.lua and what it includes, for the engine that it is named after.
 func loadScript(name string) *script {
 	engine, _, _ := strings.Cut(name, "_")
@@ -49,8 +52,13 @@ func loadScriptFor(engine, name string) *script {
 
 // luaText is a file with all that it includes.
 func luaText(engine, name string) string {
-	if name == readyFragment {
+	switch {
+	case name == readyFragment:
 		name = engine + "_" + readyFragment
+	case name == baseFragment && engine == "stream":
+		name = "stream_base"
+	case name == baseFragment:
+		name = "list_base"
 	}
 	var b strings.Builder
 	for line := range strings.Lines(luaFile(name)) {

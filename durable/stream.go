@@ -144,7 +144,7 @@ func (s *Stream) Info() (Info, error) {
 
 func (s *Stream) capabilities() Capabilities {
 	return Capabilities{
-		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, FanOut: true, Expiry: true, Cancel: true, Results: true, Unique: true,
+		FIFO: true, ReturnsFirst: true, Delay: true, Retention: true, FanOut: true, Expiry: true, Cancel: true, Results: true, Unique: true, Follow: true,
 	}
 }
 
@@ -220,4 +220,4 @@ func (s *Stream) Groups(ctx context.Context) ([]StreamGroup, error) {
 	return groups, nil
 }
 
-var _ Engine = (*Stream)(nil)
+var _ FollowEngine = (*Stream)(nil)

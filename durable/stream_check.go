@@ -124,6 +124,7 @@ var streamCommands = sync.OnceValue(func() []string {
 		streamScripts.renew, streamScripts.sweep, streamScripts.leave, streamScripts.stats, streamScripts.groups,
 		streamScripts.lookup, streamScripts.jobs, streamScripts.dead, streamScripts.pause, streamScripts.purge,
 		streamScripts.cancel, streamScripts.cancels, streamScripts.tell,
+		streamScripts.follower.open, streamScripts.follower.adopt, streamScripts.follower.follow, streamScripts.follower.unfollow,
 	} {
 		for _, m := range call.FindAllStringSubmatch(s.text, -1) {
 			name := m[1]
@@ -171,6 +172,7 @@ func streamUses(prefix string) map[string][]string {
 		"XRANGE":             {"XRANGE", stream, "-", "+", "COUNT", "1"},
 		"XREADGROUP":         {"XREADGROUP", "GROUP", "g", "c", "COUNT", "1", "STREAMS", stream, ">"},
 		"XREVRANGE":          {"XREVRANGE", stream, "+", "-", "COUNT", "1"},
+		"XTRIM":              {"XTRIM", stream, "MAXLEN", "0"},
 		"ZADD":               {"ZADD", zset, "0", "x"},
 		"ZCARD":              {"ZCARD", zset},
 		"ZCOUNT":             {"ZCOUNT", zset, "0", "0"},

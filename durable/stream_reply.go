@@ -6,7 +6,7 @@ import (
 )
 
 // streamClaimWords is how many words of an answer describe one claim.
-const streamClaimWords = 10
+const streamClaimWords = 11
 
 // streamClaimed decodes the answer to a claim with this token.
 func (r *reply) streamClaimed(code, token string) (Claimed, error) {
@@ -43,6 +43,7 @@ func (r *reply) streamClaimed(code, token string) (Claimed, error) {
 			Fence:       r.int(),
 			MaxAttempts: int(r.int()),
 			Timeout:     time.Duration(r.int()) * millisecond,
+			Followed:    r.int() == 1,
 		}
 		c.Jobs = append(c.Jobs, &claims[i])
 	}

@@ -4,6 +4,7 @@ package durable
 var streamScripts = struct {
 	open, append, close, claim, settle, renew, sweep, leave, stats, groups, probe *script
 	lookup, jobs, dead, pause, purge, cancel, cancels, tell                       *script
+	follower                                                                      followScripts
 }{
 	open:    loadScript("stream_open"),
 	append:  replicated(loadScript("stream_append")),
@@ -23,5 +24,12 @@ var streamScripts = struct {
 	cancel:  loadScript("stream_cancel"),
 	cancels: loadScript("stream_cancels"),
 	tell:    loadScript("stream_tell"),
-	probe:   inFull(loadScript("list_probe")),
+	follower: followScripts{
+		open:     loadScriptFor("stream", "list_follow_open"),
+		adopt:    loadScriptFor("stream", "list_adopt"),
+		follow:   loadScript("stream_follow"),
+		unfollow: loadScriptFor("stream", "list_unfollow"),
+		record:   (*reply).streamRecord,
+	},
+	probe: inFull(loadScript("list_probe")),
 }

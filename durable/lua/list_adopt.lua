@@ -6,7 +6,7 @@ ARGV  follower   see list_follower
 Returns OK. UNKNOWN: there is no such follower, or no such sender.
 Called by follower.Adopt.
 ]]
---#include list_base
+--#include queue_base
 --#include told
 --#include list_follower
 local s, on = arg(), arg()

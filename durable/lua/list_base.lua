@@ -29,6 +29,7 @@ local sizes = {}
 -- Each key is asked for its size, or a field: the cheapest question that fails on another type.
 local types = {'hash', 'hash', ready_type, 'list', 'zset', 'zset', 'zset', 'hash', 'zset', 'zset'}
 local following, limits = false, false
+local follower_prefix, followers_field = prefix .. 'follower:', 'followers'
 for i, key in ipairs(KEYS) do
   local size
   if key == meta then

@@ -19,25 +19,10 @@ A job that waits and has expired ends. Its record, where it leaves one, may be o
 --#include list_record
 --#include list_follower
 local cursor, ids = arg(), tonumber(arg())
-local followers_of_one = 32 -- besides the one of its sender
 local reply = {'OK', last}
 
 renew()
-if cursor ~= '' and cursor == last then redis.call('XTRIM', stream, 'MAXLEN', 0) end
-
--- join notes the follower with a job, and forgets those that are no more.
-local function join(job)
-  local append, named = unpack(redis.call('HMGET', job, 'append', 'followers'))
-  if sent_for(append) == f then return end
-  local all = {}
-  for other in string.gmatch(named or '', '%S+') do
-    if other == f then return end
-    if listens(other) then all[#all + 1] = other end
-  end
-  if #all >= followers_of_one then table.remove(all, 1) end
-  all[#all + 1] = f
-  redis.call('HSET', job, 'followers', table.concat(all, ' '))
-end
+if cursor ~= '' and cursor == last then redis.call('XTRIM', news, 'MAXLEN', 0) end
 
 -- overdue ends a job that waits and has expired, and gives what is left of it.
 local function overdue(job_id, r)

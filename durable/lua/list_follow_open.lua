@@ -2,15 +2,15 @@
 
 ARGV  nonce      of the client, as in list_open
 Returns OK identity.
-Called by List.OpenFollower.
+Called by OpenFollower of every engine in Redis.
 ]]
---#include list_base
+--#include queue_base
 --#include list_engine
 --#include told
 local nonce = arg()
 local next_sender = (whole(redis.call('HGET', counters, 'next_sender')) or 0) + 1
 local f = next_sender .. '-' .. nonce
-local follower = prefix .. 'follower:' .. f
+local follower = follower_prefix .. f
 redis.call('HSET', counters, 'next_sender', next_sender)
 -- There is nothing to expire yet: but who may not do that must not make a record that stays for ever.
 redis.call('PEXPIRE', follower, told_ttl)

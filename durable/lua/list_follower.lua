@@ -1,13 +1,13 @@
 --[[ list_follower: a follower that asks for something. Not a script of its own. Needs told.
 
 ARGV  follower   its identity
-Gives f, its keys follower and stream, last (the entry noted last), and renew.
+Gives f, its keys follower and news, last (the entry noted last), renew and join.
 Answers UNKNOWN where there is no such follower (any more).
 ]]
 local f = arg()
-local follower, stream = prefix .. 'follower:' .. f, prefix .. 'told:' .. f
+local follower, news = follower_prefix .. f, prefix .. 'told:' .. f
 do
-  local bad = mistyped(follower, 'hash') or mistyped(stream, 'stream')
+  local bad = mistyped(follower, 'hash') or mistyped(news, 'stream')
   if bad then return bad end
 end
 local last = redis.call('HGET', follower, 'last')
@@ -17,10 +17,26 @@ if not last then return {'UNKNOWN'} end
 -- It begins with a write that never grows.
 local function renew()
   redis.call('PEXPIRE', follower, told_ttl)
-  redis.call('PEXPIRE', stream, told_ttl)
+  redis.call('PEXPIRE', news, told_ttl)
   local fields = redis.call('HGETALL', follower)
   for i = 1, #fields, 2 do
     if fields[i] ~= 'last' then redis.call('PEXPIRE', prefix .. 'sender:' .. fields[i], T_rec) end
   end
   redis.call('HSET', meta, 'following_ms', string.format('%d', now + told_ttl))
+end
+
+local followers_of_one = 32 -- besides the one of its sender
+
+-- join notes the follower with a job, and forgets those that are no more.
+local function join(job)
+  local append, named = unpack(redis.call('HMGET', job, 'append', followers_field))
+  if sent_for(append) == f then return end
+  local all = {}
+  for other in string.gmatch(named or '', '%S+') do
+    if other == f then return end
+    if listens(other) then all[#all + 1] = other end
+  end
+  if #all >= followers_of_one then table.remove(all, 1) end
+  all[#all + 1] = f
+  redis.call('HSET', job, followers_field, table.concat(all, ' '))
 end

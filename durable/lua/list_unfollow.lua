@@ -4,9 +4,9 @@ ARGV  follower   its identity
 Returns OK.
 Called by follower.Close.
 ]]
---#include list_base
+--#include queue_base
 local f = arg()
-local follower, stream = prefix .. 'follower:' .. f, prefix .. 'told:' .. f
+local follower, stream = follower_prefix .. f, prefix .. 'told:' .. f
 do
   local bad = mistyped(follower, 'hash') or mistyped(stream, 'stream')
   if bad then return bad end

@@ -9,7 +9,7 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       wire         the newest wire version this client speaks
       group        the consumer group
       then what the script's own header says
-Gives what base gives, add_entry(), and what is known of the stream and its groups.
+Gives what base gives, following (whether anybody can be following jobs), add_entry(), and what is known of the stream and its groups.
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
@@ -32,13 +32,16 @@ for i, key in ipairs(KEYS) do
   if type(size) == 'table' then return mistyped(key, types[i]) or size end
 end
 
+local engine = 'stream'
+local following = false
 do
-  local theirs, engine = unpack(redis.call('HMGET', meta, 'wire', 'engine'))
+  local theirs, opened, until_ms = unpack(redis.call('HMGET', meta, 'wire', 'engine', 'following_ms'))
   theirs = tonumber(theirs or 0) or 0
   if theirs > wire then return {'WIRE', tostring(theirs)} end
-  if theirs > 0 and engine ~= 'stream' then
+  if theirs > 0 and opened ~= engine then
     return {'BADKEY', meta, 'queue of another engine', 'queue of streams'}
   end
+  following = (tonumber(until_ms or 0) or 0) > now
 end
 
 -- add_entry adds an entry of ours. What most jobs leave empty is not there then; more fields and values may follow.
@@ -69,10 +72,12 @@ local own = suffix(group)
 local F, own_fields = {}, {}
 for _, name in ipairs({'status', 'claim_token', 'claimed_at_ms', 'attempts', 'crashes', 'deliveries', 'fence', 'reason',
   'redriven', 'buried', 'retention_ms', 'completed_by', 'completed_at_ms', 'cancel_ms',
-  'result', 'progress'}) do
+  'result', 'progress', 'followers'}) do
   F[name] = name .. own
   own_fields[#own_fields + 1] = F[name]
 end
+
+local follower_prefix, followers_field = prefix .. 'follower' .. own .. ':', F.followers
 
 -- kept are the states of a record that is kept for its retention, ended those of a job that our group is done with.
 local kept = {completed = true, cancelled = true, expired = true}

@@ -1,5 +1,5 @@
 --[[ stream_bury: the dead-letter stream and the quarantine, each bounded. Not a script of its own. Needs
-stream_entry and stream_unique.
+told, stream_entry and stream_unique.
 
 Gives bury, trim_dead, quarantine. A letter is a copy of the entry, with the reason; record and letter go
 together: what is trimmed is gone. A letter whose record does not name it is a surplus copy. A key that is
@@ -12,6 +12,7 @@ local trim_step = 250 -- letters that one script trims
 local function bury(job_id, entry, reason, ...)
   local b = entry_of(entry)
   if not b then return false end
+  tell(job_id, 'd', nil, false, reason)
   local letter = add_entry(dead, job_id, b.kind, b.payload, b.append, b.headers, b.max_attempts, b.timeout_ms, b.retention_ms,
     b.expires_at_ms, 'entry', entry, 'reason', reason)
   redis.call('HSET', job_prefix .. job_id, F.status, 'dead', F.claim_token, '', F.reason, reason, F.buried, letter, ...)
@@ -49,6 +50,7 @@ local function quarantine(job_id, entry, v, reason, max)
   local job = job_prefix .. name
   local is = type_of(job)
   if name == job_id and (is == 'none' or is == 'hash') then
+    tell(job_id, 'd', nil, false, reason)
     redis.call('HSET', job, F.status, 'corrupt', F.claim_token, '', F.reason, reason, F.buried, letter)
   end
   count('corrupt_trimmed', trim(corrupt, 'corrupt', max))

@@ -12,6 +12,7 @@ noted of it, which would be surplus. Otherwise each group that is not done with 
 with a mark never waits again: whoever meets it then ends it for its group, a claim, a settle or a sweep.
 ]]
 --#include stream_base
+--#include told
 --#include stream_entry
 --#include stream_unique
 --#include stream_retain
@@ -22,7 +23,7 @@ if #id > max_id then return {'OK'} end
 local f = redis.pcall('HMGET', job, 'append', 'entry', 'delayed', F.redriven, F.status, F.claim_token, F.cancel_ms, 'retention_ms', 'unique')
 if f.err then return {'OK'} end
 local entry = f[2] or (not f[3] and string.find(id, '^%d+%-%d+$') and id)
-if life ~= '' and life ~= (f[1] and f[1] ~= '' and f[1] or entry or '') then return {'OK'} end
+if life ~= '' and life ~= (f[1] or '') then return {'OK'} end
 local body_of_entry = entry and entry_of(entry)
 if not f[2] and body_of_entry and id_of(entry, body_of_entry) ~= id then return {'OK'} end -- it has another ID
 local own_entry = f[4] or entry
@@ -31,20 +32,14 @@ local own_body = f[4] and entry_of(f[4]) or body_of_entry
 redis.call('ZREM', consumers, '') -- the primer: never grows
 
 local function over(retention)
-  count('cancelled', 1)
+  tell_all()
   if retention > 0 then trim_completed(max_completed) end
   return {'OK', 0, ''}
 end
 
 if f[3] then -- it is nobody's yet
   local retention = whole(f[8]) or 0
-  if retention > 0 then
-    retain_delayed(id, 'cancelled', retention)
-  else
-    redis.call('DEL', job)
-  end
-  redis.call('ZREM', scheduled, id)
-  let_key_go(id, f[9])
+  end_delayed(id, f[9], 'cancelled', retention)
   return over(retention)
 end
 
@@ -58,10 +53,7 @@ end
 local holder = own_body and holder_for(group, own_entry, f[5], f[6], f[7])
 if holder == '' and others_done(own_entry) then
   local retention = whole(own_body.retention_ms) or 0
-  ends(id, own_entry, f[9], 'cancelled', retention, 'entry', entry)
-  end_noted()
-  redis.call('ZREM', retries, own_entry)
-  redis.call('ZREM', returned, padded(own_entry))
+  end_waiting(id, own_entry, entry, f[9], 'cancelled', retention)
   return over(retention)
 end
 

@@ -9,7 +9,7 @@ ARGV  id, n         see list_sender
       named         how many claims follow, each id token: all that the consumer holds; -1: none
                     were named
 Returns status seen woken next_due dropped corrupt gap expired, then so many IDs, then for each job
-        id kind payload headers attempts crashes deliveries fence max_attempts timeout
+        id kind payload headers attempts crashes deliveries fence max_attempts timeout followed (1: others want to be told of it)
         status: J jobs, E nothing there, M stopped early, P paused, R reconcile (name what you
         hold, under the next number); next_due in ms, -1 for none. seen and woken are where a wait has
         to begin so that it misses nothing: IDs in the stream and in wake; '' where they are not known.
@@ -21,6 +21,7 @@ Pending before stamp, destination before source: what a script that stopped half
 that is pending without a stamp, and the count of held claims finds it.
 ]]
 --#include stream_base
+--#include told
 --#include list_sender
 --#include stream_entry
 --#include stream_unique
@@ -37,8 +38,9 @@ local most_held = 9999 -- claims of one consumer that are looked at; far more th
 local lease_end = tonumber(redis.call('ZSCORE', consumers, id) or 0)
 if lease_end == 0 then return {'FENCED'} end
 if lease_end <= now then return {'EXPIRED'} end
-local kind, last, last_status, suspect = unpack(redis.call('HMGET', sender,
-  'kind', 'claim', 'claim_status', 'suspect'))
+local kind, last, last_status, suspect, follow = unpack(redis.call('HMGET', sender,
+  'kind', 'claim', 'claim_status', 'suspect', 'follow'))
+told_by = follow
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
@@ -66,16 +68,17 @@ local function answer(status)
 end
 
 local record_fields = {'append', 'entry', 'delayed', F.redriven, F.status, F.claim_token, F.attempts, F.crashes,
-  F.deliveries, F.fence, F.cancel_ms, 'unique'}
+  F.deliveries, F.fence, F.cancel_ms, 'unique', F.followers}
 local function read(job_id)
   return redis.pcall('HMGET', job_prefix .. job_id, unpack(record_fields))
 end
 
-local function give(job_id, b, attempts, crashes, deliveries, fence)
+local function give(job_id, b, append, named, attempts, crashes, deliveries, fence)
   local at = #given
   given[at + 1], given[at + 2], given[at + 3], given[at + 4] = job_id, b.kind or '', b.payload or '', b.headers or ''
   given[at + 5], given[at + 6], given[at + 7] = attempts, crashes, deliveries
   given[at + 8], given[at + 9], given[at + 10] = fence, whole(b.max_attempts) or 0, whole(b.timeout_ms) or 0
+  given[at + 11] = followed(append, named) and 1 or 0
 end
 
 -- The same number again: the consumer's own pending list is read again, and what is still claimed under
@@ -95,7 +98,7 @@ if number == last then
       local job_id = b and id_of(from, b)
       local f = b and #job_id <= max_id and read(job_id) or {}
       if not f.err and f[6] == token and (f[4] or f[2]) == from then
-        give(job_id, b, whole(f[7]) or 0, whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0)
+        give(job_id, b, f[1], f[13], whole(f[7]) or 0, whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0)
       end
     end
     if #entries < step then break end
@@ -199,7 +202,7 @@ local function consider(entry, v)
       met[b.id] = entry
       taken = taken + 1
       fence = math.max(fence + 1, now)
-      give(b.id, b, 0, 0, 1, fence)
+      give(b.id, b, b.append, nil, 0, 0, 1, fence)
       return {job_prefix .. b.id, entry, 1, fence, false, 0}
     end
   end
@@ -277,7 +280,7 @@ local function consider(entry, v)
   taken = taken + 1
   fence = math.max(fence + 1, now)
   local deliveries = whole(f[9]) + 1
-  give(job_id, b, whole(f[7]), crashes, deliveries, fence)
+  give(job_id, b, f[1] or b.append, f[13], whole(f[7]), crashes, deliveries, fence)
   return {job_prefix .. job_id, entry, deliveries, fence, not (f[4] or f[2]), whole(b.retention_ms)}
 end
 
@@ -377,6 +380,7 @@ if #apart > 0 then claim_for(parked, apart) end
 if #over > 0 then finish(over) end
 end_noted()
 wake_up()
+tell_all()
 if retained > 0 then trim_completed(max_completed) end
 
 count('claimed', taken)

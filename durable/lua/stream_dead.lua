@@ -18,6 +18,7 @@ ends; a letter without one is dropped where it is met. The cursor carries when t
 later is not part of it, so that a walk ends.
 ]]
 --#include stream_base
+--#include told
 --#include stream_entry
 --#include stream_unique
 --#include stream_record
@@ -33,6 +34,7 @@ redis.call('ZREM', consumers, '') -- the primer: never grows
 local function act(job_id, letter, unique)
   local job = job_prefix .. job_id
   if action == 'discard' then
+    tell(job_id, 'g')
     forget_all({job_id})
   else
     local _, _, key = unique_of(unique)
@@ -41,6 +43,7 @@ local function act(job_id, letter, unique)
       if bad or (by and by ~= job_id) then return false end
       if noted ~= job_id then take_key(key, job_id, 0, till) end
     end
+    tell(job_id, 'r')
     local b = letter_of(dead, letter)
     local entry = add_entry(stream, job_id, b.kind, b.payload, b.append, b.headers, b.max_attempts, b.timeout_ms, b.retention_ms,
       b.expires_at_ms, 'for_group', group)
@@ -92,6 +95,7 @@ else
   end
 end
 
+tell_all()
 count('dropped', surplus)
 count(action == 'redrive' and 'redriven' or 'discarded', #moved)
 local reply = {'OK', cursor, full and 1 or 0, #moved}

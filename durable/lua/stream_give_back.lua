@@ -1,6 +1,6 @@
 --[[ stream_give_back: returns one pending entry of a consumer to the queue, judged by its job's record.
-Not a script of its own. Needs stream_entry, stream_unique, stream_bury and
-stream_retain.
+Not a script of its own. Needs told, stream_entry, stream_unique,
+stream_bury and stream_retain.
 
 Why suspects: when a process dies, one of the jobs it held may have killed it, and nothing
 tells which. All of them are charged one crash and become suspects (crashes > 0). From then on
@@ -79,12 +79,14 @@ local function give_back(consumer, entry, charge, max_crashes, max_corrupt, give
       let_key_go(job_id, f[8])
       became = 'dead'
     else
+      tell(job_id, 'r')
       redis.call('ZADD', retries, now + 100 + spread(job_id, 1900), entry)
       redis.call('HSET', job, F.status, 'scheduled', F.claim_token, '', F.crashes, crashes, 'entry', f[5] or entry)
       claim_for(parked, {entry})
       became = 'charged'
     end
   else
+    tell(job_id, 'r')
     put_back({entry})
     redis.call('HSET', job, F.status, 'pending', F.claim_token, '', 'entry', f[5] or entry)
     became = 'returned'

@@ -13,6 +13,7 @@ not done yet stays for them: what is unread is read by nobody's consumer, and ac
 everybody's, and go for all. The record goes first, as the job ends. A key of another type is never deleted.
 ]]
 --#include stream_base
+--#include told
 --#include stream_entry
 --#include stream_unique
 --#include stream_bury
@@ -38,6 +39,7 @@ local function drop_entries(i, entries, consumer, fits)
     local at = not f.err and (f[3] or f[4])
     if not f.err and (at == entry or (not at and not b.append)) and not (b.for_group and b.for_group ~= group) and
       fits(f[1] or '', f[2] or '') then
+      tell(job_id, 'g')
       ids[#ids + 1] = job_id
       over[#over + 1] = entry
       deleted[i] = deleted[i] + 1
@@ -97,6 +99,7 @@ local function purge_scheduled(i)
     local mark = redis.pcall('HGET', job_prefix .. job_id, 'delayed')
     if type(mark) == 'string' then
       local unique = redis.call('HGET', job_prefix .. job_id, 'unique')
+      tell(job_id, 'g')
       redis.call('DEL', job_prefix .. job_id)
       let_key_go(job_id, unique)
       deleted[i] = deleted[i] + 1
@@ -120,7 +123,10 @@ local function purge_letters(i, letters)
     local job_id = body(one[2]).id or ''
     local f = redis.pcall('HMGET', job_prefix .. job_id, F.status, F.buried)
     local its = not f.err and f[1] == state and f[2] == one[1]
-    if its then forget_all({job_id}) end
+    if its then
+      tell(job_id, 'g')
+      forget_all({job_id})
+    end
     if its or state == 'corrupt' then deleted[i] = deleted[i] + 1 end
     redis.call('XDEL', letters, one[1])
   end
@@ -170,6 +176,7 @@ for i, name in ipairs(names) do
 end
 
 wake_up()
+tell_all()
 
 local reply, all = {'OK'}, 0
 for i = 1, #names do

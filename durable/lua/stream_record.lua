@@ -8,7 +8,7 @@ Gives record(id), which returns nil where there is no such job, else a table of
         progress
         state: the status, where it is one of ours; corrupt for all that nobody can run; since: when
         it was claimed, died, was quarantined or ended (ms; 0: not known); due: when it may run
-        (scheduled) or is forgotten (ended); consumer: who holds it, or completed it; life: its place in an append, or its entry.
+        (scheduled) or is forgotten (ended); consumer: who holds it, or completed it; life: its place in an append.
 ]]
 local words = 18 -- of a record
 local known_fields = {'append', 'entry', 'delayed', F.redriven, F.status, F.claim_token, F.claimed_at_ms, F.attempts,
@@ -55,7 +55,8 @@ local function record(job_id)
     b, since = letter_of(corrupt, f[12]), since_of(f[12])
   elseif kept[status] then
     b = {kind = f[16], headers = f[18], max_attempts = f[19], timeout_ms = f[20], retention_ms = f[22], expires_at_ms = f[23]}
-    since, due, consumer, size = whole(f[13]) or 0, score(completed, job_id), owner(f[14]), whole(f[15]) or 0
+    since, due, size = whole(f[13]) or 0, score(completed, job_id), whole(f[15]) or 0
+    if status == 'completed' then consumer = owner(f[14]) end
   else
     -- A foreign entry that nobody has claimed yet has no record, and its own ID.
     if not at and not f[1] and status == '' and string.find(job_id, '^%d+%-%d+$') then at = job_id end
@@ -77,7 +78,7 @@ local function record(job_id)
   end
   return {job_id, status, b.kind or '', whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0, whole(b.max_attempts) or 0,
     whole(b.timeout_ms) or 0, whole(b.retention_ms) or 0, size or #(b.payload or ''), since, due, consumer, f[11] or '',
-    f[1] and f[1] ~= '' and f[1] or f[2] or at or '', whole(b.expires_at_ms) or 0,
+    f[1] or '', whole(b.expires_at_ms) or 0,
     marked and status == 'processing' and 1 or 0, string.match(f[27] or '', '^%a* %d+ (.+)$') or ''},
     b.headers or '', b.payload or '', f[25] or '', f[26] or ''
 end

@@ -1,7 +1,7 @@
 --[[ stream_retain: how a job ends for our group, but for dead and corrupt ones. Not a script of its own. Needs
-stream_entry and stream_unique.
+told, stream_entry and stream_unique.
 
-Gives ends, end_noted, retain_delayed and trim_completed. A record that is kept, for as long as the job asks, is its hash with status
+Gives ends, end_noted, end_waiting, end_delayed and trim_completed. A record that is kept, for as long as the job asks, is its hash with status
 completed, cancelled or expired: what it was and how it ran, its size in place of its payload, and its headers only if they
 are short. Where there is one group it has a TTL. The index completed (ID → when it is forgotten) bounds the number of
 records, and finds those that have no TTL.
@@ -21,19 +21,12 @@ local function retain(job_id, b, status, retention, ...)
   if alone() then redis.call('PEXPIRE', job, retention) end
 end
 
--- retain_delayed does it for one that is not in the stream yet.
-local function retain_delayed(job_id, status, retention)
-  local job, b = job_prefix .. job_id, {}
-  local names = {'kind', 'payload', 'headers', 'max_attempts', 'timeout_ms', 'expires_at_ms'}
-  for i, value in ipairs(redis.call('HMGET', job, unpack(names))) do b[names[i]] = value or nil end
-  retain(job_id, b, status, retention)
-  redis.call('HDEL', job, 'delayed', 'payload', 'retention_ms')
-end
-
 -- ends notes that our group is done with a job (unique is its field), and keeps its record if it asks for that. The caller
 -- does end_noted, at the latest at its end.
+local notices = {cancelled = 'x', expired = 'e', dead = 'g'} -- those who follow a completed job are told its result
 local noted = {ids = {}, entries = {}, foreign = {}, keys = {}}
 local function ends(job_id, entry, unique, status, retention, ...)
+  if notices[status] then tell(job_id, notices[status]) end
   if retention > 0 then
     retain(job_id, entry_of(entry) or {}, status, retention, ...)
   else
@@ -52,6 +45,32 @@ local function end_noted()
   forget(noted.foreign)
   for _, key in ipairs(noted.keys) do let_key_go(unpack(key)) end
   noted = {ids = {}, entries = {}, foreign = {}, keys = {}}
+end
+
+-- end_waiting ends a job that waits, and that no other group wants, at once; first is the entry that it came with.
+local function end_waiting(job_id, entry, first, unique, status, retention)
+  ends(job_id, entry, unique, status, retention, 'entry', first)
+  end_noted()
+  redis.call('ZREM', retries, entry)
+  redis.call('ZREM', returned, padded(entry))
+  count(status, 1)
+end
+
+-- end_delayed ends a job that is not in the stream yet, and so is nobody's.
+local function end_delayed(job_id, unique, status, retention)
+  local job = job_prefix .. job_id
+  tell(job_id, notices[status])
+  if retention > 0 then
+    local b, names = {}, {'kind', 'payload', 'headers', 'max_attempts', 'timeout_ms', 'expires_at_ms'}
+    for i, value in ipairs(redis.call('HMGET', job, unpack(names))) do b[names[i]] = value or nil end
+    retain(job_id, b, status, retention)
+    redis.call('HDEL', job, 'delayed', 'payload', 'retention_ms')
+  else
+    redis.call('DEL', job)
+  end
+  redis.call('ZREM', scheduled, job_id)
+  let_key_go(job_id, unique)
+  count(status, 1)
 end
 
 -- trim_completed forgets what is over its time, and what is beyond the bound: that which would be

@@ -16,6 +16,7 @@ XACK asks for no token, so it is never sent but after the record has been asked,
 record goes first where a job ends, and the entry after it (stream_retain); everything else has its destination first.
 ]]
 --#include stream_base
+--#include told
 --#include list_sender
 --#include stream_entry
 --#include stream_unique
@@ -23,8 +24,8 @@ record goes first where a job ends, and the entry after it (stream_retain); ever
 --#include stream_retain
 local max_dead, max_completed, outcomes = tonumber(arg()), tonumber(arg()), tonumber(arg())
 
-local kind, last, suspect, answer_codes, answer_trimmed = unpack(redis.call('HMGET', sender,
-  'kind', 'settle', 'suspect', 'settle_codes', 'settle_trimmed'))
+local kind, last, suspect, answer_codes, answer_trimmed, follow = unpack(redis.call('HMGET', sender,
+  'kind', 'settle', 'suspect', 'settle_codes', 'settle_trimmed', 'follow'))
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
@@ -33,12 +34,15 @@ if number == last then
 end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
+told_by = follow
 ensure_group()
 
 local codes, gone, released, later_on, over = {}, {}, {}, {}, {}
+local noticed = 4096 -- bytes of a result that those who follow are told; MaxNoticed in Go
 local done, retained, retried, snoozed, cancelled = 0, 0, 0, 0, 0
 
 local function later(job_id, entry, delay, ...)
+  tell(job_id, 'r')
   redis.call('ZADD', retries, now + delay, entry)
   redis.call('HSET', job_prefix .. job_id, F.status, 'scheduled', F.claim_token, '', ...)
   later_on[#later_on + 1] = entry
@@ -60,22 +64,27 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason, resul
   local f = redis.pcall('HMGET', job, F.claim_token, 'entry', F.retention_ms, F.redriven, F.cancel_ms, 'unique')
   local holds, again = f[1], false
   if over[job_id] or f.err or (not holds and redis.call('EXISTS', job) == 0) then return 'G' end
-  if holds ~= token and verdict == 'D' then
-    -- What a script that stopped half-way has recorded as completed is completed by this one.
+  if holds ~= token and verdict ~= 'X' then
+    -- What a script that stopped half-way has recorded as ended is ended by this one.
     local was = redis.call('HMGET', job, F.status, F.completed_by)
-    again = was[1] == 'completed' and was[2] == token
+    again = was[1] == (verdict == 'D' and 'completed' or 'cancelled') and was[2] == token
     if again then holds = token end
   end
   if token == '' or holds ~= token then return 'S' end
 
   local entry = f[4] or f[2]
-  local code = 'O'
+  local code = verdict ~= 'D' and again and 'C' or 'O'
+  if again then
+    over[job_id] = true
+    gone[#gone + 1] = entry
+    return code
+  end
   if (f[5] or '') ~= '' then
     redis.pcall('HDEL', prefix .. 'cancels:' .. id, job_id)
     if verdict ~= 'D' and verdict ~= 'X' then
-      local own_retention, more = whole(f[3]) or 0, {}
+      local own_retention, more = whole(f[3]) or 0, {F.completed_by, token}
       if verdict == 'R' then
-        more = {F.attempts, (whole(redis.call('HGET', job, F.attempts)) or 0) + 1, F.reason, reason}
+        more = {F.completed_by, token, F.attempts, (whole(redis.call('HGET', job, F.attempts)) or 0) + 1, F.reason, reason}
       end
       ends(job_id, entry, f[6], 'cancelled', own_retention, unpack(more))
       if own_retention > 0 then retained = retained + 1 end
@@ -86,12 +95,13 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason, resul
   end
   if verdict == 'D' then
     over[job_id] = true
-    if again then
-      gone[#gone + 1] = entry
-      return code
-    end
     retention = tonumber(retention)
     if retention == 0 then retention = whole(f[3]) or 0 end
+    if #result > noticed then
+      tell(job_id, 'c', nil, retention > 0)
+    else
+      tell(job_id, 'c', result)
+    end
     if result ~= '' and retention > 0 then
       ends(job_id, entry, f[6], 'completed', retention, F.completed_by, token, F.result, result)
     else
@@ -116,6 +126,7 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason, resul
   elseif verdict == 'X' then
     if not kill(job_id, entry, f[6], reason) then code = 'G' end
   elseif verdict == 'L' then
+    tell(job_id, 'r')
     released[#released + 1] = entry
     redis.call('ZADD', returned, 0, padded(entry))
     redis.call('HSET', job, F.status, 'pending', F.claim_token, '')
@@ -138,6 +149,7 @@ put_back(released)
 end_noted()
 finish(gone)
 wake_up()
+tell_all()
 
 local trimmed = trim_dead(max_dead)
 if retained > 0 then trim_completed(max_completed) end

@@ -19,6 +19,7 @@ registered, foreign ones above all, and what is pending but has been deleted. It
 also takes from the living, and these get back what they hold in the same script.
 ]]
 --#include stream_base
+--#include told
 --#include stream_entry
 --#include stream_unique
 --#include stream_bury
@@ -193,6 +194,7 @@ do
 end
 
 wake_up()
+tell_all()
 local trimmed = trim_dead(max_dead)
 trim_completed(max_completed)
 count('registered', registered)

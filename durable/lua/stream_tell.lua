@@ -1,18 +1,31 @@
 --[[ stream_tell: reports on claims that go on. It decides nothing.
 
-ARGV  reports    so many follow, each id token reported (1 or 0) progress
+ARGV  id         the consumer
+      then for each report: id token started (1 or 0) reported (1 or 0) progress
 Returns OK.
 Called by consumer.Tell.
 
 What is not under its token any more is passed over. Progress is kept in our group's part of the record.
 ]]
 --#include stream_base
+--#include told
+local sender = prefix .. 'sender:' .. arg()
+if following then
+  local f = redis.pcall('HGET', sender, 'follow')
+  told_by = type(f) == 'string' and f or nil
+end
+
 redis.call('ZREM', consumers, '') -- the primer: never grows
-for _ = 1, tonumber(arg()) do
-  local job_id, token, reported, progress = args(4)
+while position < #ARGV do
+  local job_id, token, started, reported, progress = args(5)
   local job = job_prefix .. job_id
-  if reported == '1' and token ~= '' and redis.pcall('HGET', job, F.claim_token) == token then
-    redis.call('HSET', job, F.progress, progress)
+  if token ~= '' and redis.pcall('HGET', job, F.claim_token) == token then
+    if started == '1' then tell(job_id, 's') end
+    if reported == '1' then
+      redis.call('HSET', job, F.progress, progress)
+      tell(job_id, 'p', progress)
+    end
   end
 end
+tell_all()
 return {'OK'}

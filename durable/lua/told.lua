@@ -1,10 +1,11 @@
 --[[ told: notes for followers what becomes of jobs, in the script in which it becomes so. Not a script of its own.
 
-Needs prefix, now, and following: whether anybody can be following jobs of this queue. Nobody does: no command.
+Needs prefix, now, following: whether anybody can be following jobs of this queue (nobody does: no command),
+follower_prefix and followers_field: what the keys of followers begin with, and the field of a job that names some.
 Gives told_by (the follower that the acting consumer belongs to, for the script to set: that one knows),
 told_fields, followed, tell and tell_all.
 
-A follower is a hash follower:<f> with a TTL, which names the last entry of its stream told:<f>. Who follows a job: the
+A follower is a hash follower:<f> (of a group of a stream follower@<group>:<f>) with a TTL, which names the last entry of its stream told:<f>. Who follows a job: the
 follower that the sender in its field append belongs to (field follow of sender:<s>), and those that its field
 followers names. All that one script notes for one follower is one entry, or a few:
       after      the entry before it: a reader that has another one last has missed some. Neither has an entry that
@@ -24,7 +25,7 @@ local follows = {} -- by sender: its follower, or false
 -- listens tells whether there is such a follower.
 local function listens(f)
   if heads[f] == nil then
-    local last = redis.pcall('HGET', prefix .. 'follower:' .. f, 'last')
+    local last = redis.pcall('HGET', follower_prefix .. f, 'last')
     heads[f] = type(last) == 'string' and last
   end
   return heads[f]
@@ -64,7 +65,7 @@ local told_fields = {} -- by job: its append and followers, where the script has
 -- tell notes that something becomes of a job. Its hash is still there.
 local function tell(job_id, what, data, kept, reason)
   if not following then return end
-  local fields = told_fields[job_id] or redis.pcall('HMGET', prefix .. 'job:' .. job_id, 'append', 'followers')
+  local fields = told_fields[job_id] or redis.pcall('HMGET', prefix .. 'job:' .. job_id, 'append', followers_field)
   local all = not fields.err and listeners(fields[1], fields[2])
   if not all then return end
   local life = fields[1] or ''
@@ -96,7 +97,7 @@ local function tell_all()
       end
     end
     if heads[f] ~= 'lost' then redis.call('PEXPIRE', stream, told_ttl) end
-    redis.call('HSET', prefix .. 'follower:' .. f, 'last', heads[f])
+    redis.call('HSET', follower_prefix .. f, 'last', heads[f])
     tales[f] = nil
   end
   tellers = {}

@@ -2,19 +2,23 @@ package durable
 
 import "context"
 
+// OpenFollower obtains an identity for following. What becomes of a job in this handle's group is told, and in no other
+// one: jobs of a producer that belongs to it, and those that it has asked for. One that awaits uses one connection of its own; all
+// those of a handle share it.
+func (s *Stream) OpenFollower(ctx context.Context) (Follower, error) {
+	return s.openFollower(ctx, s.keys.prefix, &follower{run: s.run, scripts: &streamScripts.follower})
+}
+
 // Tell reports on claims, all in one request. What is kept is this group's.
 func (c *streamConsumer) Tell(ctx context.Context, tellings []Telling) error {
 	s := c.stream
 	if err := checkTellings(s.name, tellings); err != nil {
 		return err
 	}
-	args := make([]any, 0, 1+4*len(tellings))
-	args = append(args, len(tellings))
-	for i := range tellings {
-		t := &tellings[i]
-		args = append(args, t.ID, t.Token, flag(t.Progress != nil), t.Progress)
+	if len(tellings) == 0 {
+		return nil
 	}
-	_, _, err := s.run(ctx, s.redis.commands, streamScripts.tell, args...)
+	_, _, err := s.run(ctx, s.redis.commands, streamScripts.tell, tellingArgs(c.id, tellings)...)
 	return err
 }
 
