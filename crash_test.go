@@ -67,7 +67,7 @@ func worker() int {
 			return err
 		}
 		hold("after the effect")
-		return nil
+		return d.SetResult(fmt.Appendf(nil, "paid %d", d.Deliveries), 0)
 	})
 	if err := q.Run(context.Background(), &bridge.RunOptions{Workers: 1, Lease: drillLease}); err != nil {
 		say("failed %v", err)

@@ -32,11 +32,19 @@ type missing struct {
 
 // looked is called when somebody looks at a ticket for the first time.
 func (f *following) looked(t *local.Ticket, era uint32) {
+	f.lastLook.Store(int64(f.q.now()))
 	if f.unlooked.Load() != 0 {
 		f.unlooked.Store(0)
 	}
-	state := t.State()
-	if state == local.Accepted || state.Ended() { // stored will see that it is looked at
+	switch state := t.State(); {
+	case state.Ended():
+		return
+	case state == local.Accepted: // stored will see that it is looked at
+		if f.covered.Load() == 0 { // if it is not too late it is told of from the beginning
+			f.mu.Lock()
+			f.wanted = true
+			f.mu.Unlock()
+		}
 		return
 	}
 	id := t.ID()

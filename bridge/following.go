@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,7 +28,7 @@ import (
 // the others when somebody looks at it.
 //
 // Nobody who only fires and forgets pays for it: a producer of whose last 2,048 tickets nobody has looked at one, nor holds one of
-// a sample, is adopted no more, until the next look.
+// a sample, nor has looked at any for ten minutes, is adopted no more, until the next look.
 type following struct {
 	q       *Queue
 	engine  durable.FollowEngine // nil: it tells nobody
@@ -39,6 +40,7 @@ type following struct {
 	era      atomic.Uint32                 // number of the arrangement, or of what comes after it
 	covered  atomic.Uint32                 // the same while it holds; 0: none does
 	unlooked atomic.Int64                  // jobs enqueued since the last look
+	lastLook atomic.Int64                  // when that was, on the clock of now(); 0: never
 	reading  atomic.Bool                   // news is under way
 	asking   atomic.Bool                   // ask is
 	again    time.Duration                 // not before that does the shipper try to arrange; the shipper's
@@ -55,6 +57,7 @@ type following struct {
 	wanted   bool                // its jobs are to be told of
 	adopted  map[string]bool     // by the follower
 	sessions map[string]*session // of Run, by identity
+	gone     []string            // those of sessions that have ended, still adopted
 	called   time.Duration       // when the follower was last answered
 	asks     map[string]question
 	missing  []missing // the store has no record of them
@@ -67,6 +70,8 @@ const (
 	// restAfter is after how many it is asked whether anybody holds one of the tickets, as far as the registry does not do so
 	// itself, going by one in sampleEvery.
 	restAfter, sampleEvery = 2048, 64
+	// lookAgain is how long it is expected that whoever has looked at one looks at another.
+	lookAgain = 10 * time.Minute
 	// askAllEvery is how often all tickets that are looked at are asked for, whatever is noted: a producer's record in the
 	// store may be over before its jobs are.
 	askAllEvery = time.Hour
@@ -122,8 +127,11 @@ func (f *following) consumes(s *session) {
 func (f *following) leaves(s *session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.sessions, s.consumer.ID())
-	delete(f.adopted, s.consumer.ID())
+	id := s.consumer.ID()
+	delete(f.sessions, id)
+	if f.adopted[id] {
+		f.gone = append(f.gone, id)
+	}
 }
 
 // number is called by the shipper before it makes a request, and gives each of its jobs the numbers by which it is known.
@@ -166,7 +174,8 @@ func (f *following) rest() {
 	if n >= readAfter && f.covered.Load() != 0 {
 		f.read()
 	}
-	if n < restAfter || f.heldOnTo() {
+	last := time.Duration(f.lastLook.Load())
+	if n < restAfter || last > 0 && f.q.now()-last < lookAgain || f.heldOnTo() {
 		return
 	}
 	f.mu.Lock()
@@ -231,6 +240,8 @@ func (f *following) next(asked bool) (durable.Follower, string, step) {
 		return f.follower, f.producer, adopt // or show the store that the follower lives
 	case !f.wanted && f.adopted[f.producer]:
 		return f.follower, f.producer, disown
+	case len(f.gone) > 0:
+		return f.follower, f.gone[0], disown
 	case asked || produces:
 		for id := range f.sessions {
 			if !f.adopted[id] {
@@ -271,7 +282,7 @@ func (f *following) arrange(ctx context.Context, asked bool) (durable.Follower, 
 			f.did(sender, todo == adopt)
 		case !errors.Is(err, durable.ErrNoSender):
 			return nil, err
-		case fresh: // the store does not know the sender: that one finds out by itself
+		case fresh || todo == disown: // the store does not know the sender: that one finds out by itself
 			f.did(sender, todo == adopt)
 		default:
 			f.lost(follower)
@@ -284,7 +295,10 @@ func (f *following) did(sender string, adopted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.called = f.q.now()
-	f.adopted[sender] = adopted
+	if f.adopted[sender] = adopted; !adopted {
+		delete(f.adopted, sender)
+		f.gone = slices.DeleteFunc(f.gone, func(id string) bool { return id == sender })
+	}
 }
 
 // lost takes up that the store does not know the follower any more.
@@ -294,6 +308,7 @@ func (f *following) lost(follower durable.Follower) {
 	if is {
 		f.follower = nil
 		clear(f.adopted)
+		f.gone = nil
 	}
 	f.mu.Unlock()
 	if is {

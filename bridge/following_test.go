@@ -288,6 +288,18 @@ func TestNobodyWhoOnlyFiresAndForgetsPaysForFollowing(t *testing.T) {
 			t.Errorf("asked %d times for others", n)
 		}
 	})
+	bubble(t, "one who has looked lately may look again", func(t *testing.T) {
+		a := setupApart(t, nop)
+		a.consumer.run(t, nil)
+		for range 3 {
+			ends(t, submit(t, a.kind, 1), nil, "")
+			fire(t, a, 5000, nil)
+			time.Sleep(9 * time.Minute)
+		}
+		if n := a.producer.outage.Calls(durabletest.OpFollow); n != 0 {
+			t.Errorf("asked %d times", n)
+		}
+	})
 	bubble(t, "one whose tickets are held may look yet", func(t *testing.T) {
 		a := setupApart(t, nop)
 		var held []*bridge.Ticket
