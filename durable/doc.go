@@ -85,20 +85,16 @@
 // What belongs to one group ends with @<group>, but for the group weir:
 //
 //	stream                stream; entries: id kind payload append, and where they are not empty headers
-//	                              max_attempts timeout_ms retention_ms expires_at_ms; for_group of a redriven one
-//	job:<id>              hash    append entry unique; of each group status claim_token claimed_at_ms attempts crashes
-//	                              deliveries fence reason redriven buried cancel_ms progress followers, and of an ended
-//	                              one that is kept completed_at_ms completed_by retention_ms result; of a delayed one all
-//	                              its fields
+//	                              max_attempts timeout_ms retention_ms; for_group of a redriven one
+//	job:<id>              hash    append entry; of each group status claim_token claimed_at_ms attempts crashes
+//	                              deliveries fence reason redriven buried; of a delayed one all its fields
 //	scheduled             zset    ID → when it is added to the stream, in ms
 //	returned              zset    entries that came back, by their place; claimed first
 //	retries               zset    entry → when it is due, in ms
 //	dead, corrupt         stream  copies of entries, with entry and reason; bounded
 //	wake                  stream  one marker, to end the waits of others
 //	accounts              hash    the accounting that Stats shows
-//	follower:<identity>   hash    who is told of jobs of the group: its key is follower@<group>:<identity>
-//	completed, consumers, sender:<identity>, cancels:<consumer>, unique:<key>, told:<identity>, counters, meta as
-//	above; meta has engine besides
+//	completed, consumers, sender:<identity>, counters, meta as above; meta has engine besides
 //
 // Consumers of the group are the identities, and "-", for which is pending what nobody holds. So
 //
@@ -128,11 +124,9 @@
 //	bounds           | backlog, dead,     | backlog, dead,      | backlog, dead,      | backlog, dead,
 //	                 | corrupt, completed | corrupt, completed  | completed           | corrupt, completed
 //	expiry           | when it is met     | when it is met      | when it is met      | when it is met
-//	unique keys      | yes                | yes                 | yes                 | for all groups
-//	cancelling       | yes                | yes                 | yes                 | for all groups
-//	results          | yes                | yes                 | yes                 | of each group
-//	following        | yes                | yes                 | yes                 | of each group
-//	limits           | yes                | yes                 | yes                 | no (7)
+//	unique keys      | yes                | yes                 | yes                 | no
+//	cancelling       | yes                | yes                 | yes                 | yes
+//	results          | yes                | yes                 | yes                 | yes
 //	commands per job | 5 and the batch's  | 5 and the batch's   | none                | 5 and the batch's (4)
 //	bytes per job    | about 480 (5)      | about 590 (5)       | its own             | about 330 (5)
 //	server's time    | 1                  | about 1.2           | none                | about 1.7
@@ -143,8 +137,7 @@
 // (1) A list and a stream have one order, and it is that of arrival. (2) A list's entry is taken by one
 // consumer, and then it is not there for others; so is a set's. (3) Before all that waits with its priority. (4) They are
 // dearer. (5) Waiting, with 100 bytes of payload, on Redis 7.0.15. (6) Without BLMOVE (before 6.2) it waits in BRPOPLPUSH,
-// which the first check finds out and warns of; the scripts need the replication of effects, the default since 5.0. (7) Redis gives a group its
-// entries in their order, so what has to wait for its limit would have to be set aside, and woken, by each group for itself.
+// which the first check finds out and warns of; the scripts need the replication of effects, the default since 5.0.
 //
 // # Scripts
 //

@@ -138,7 +138,7 @@ func (s *Stream) Cancel(ctx context.Context, r CancelRequest) (Cancelled, error)
 	return Cancelled{Running: answer.int() == 1, Consumer: answer.text()}, nil
 }
 
-// SetLimits is not possible: it is ErrUnsupported.
+// SetLimits is not possible.
 func (s *Stream) SetLimits(context.Context, Limits, string) error {
 	return failed(s.name, "limits", ErrUnsupported, nil)
 }

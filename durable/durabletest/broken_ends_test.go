@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seed-9dec4fca/weir/durable"
@@ -70,4 +71,58 @@ func (c *resultlessConsumer) Settle(ctx context.Context, n uint64, outcomes []du
 		}
 	}
 	return c.Teller.Settle(ctx, n, outcomes)
+}
+
+// deaf is a follower that does not hear all, or takes its own consumers for strangers.
+type deaf struct {
+	*durable.Memory
+	hear     func(*durable.News)
+	stranger bool
+
+	mu        sync.Mutex
+	consumers map[string]bool
+}
+
+func (e *deaf) OpenConsumer(ctx context.Context, lease time.Duration) (durable.Consumer, error) {
+	c, err := e.Memory.OpenConsumer(ctx, lease)
+	if err == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.consumers == nil {
+			e.consumers = make(map[string]bool)
+		}
+		e.consumers[c.ID()] = true
+	}
+	return c, err
+}
+
+func (e *deaf) OpenFollower(ctx context.Context) (durable.Follower, error) {
+	f, err := e.Memory.OpenFollower(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &deafFollower{f, e}, nil
+}
+
+type deafFollower struct {
+	durable.Follower
+	e *deaf
+}
+
+func (f *deafFollower) Adopt(ctx context.Context, sender string, adopted bool) error {
+	f.e.mu.Lock()
+	own := f.e.consumers[sender]
+	f.e.mu.Unlock()
+	if own && f.e.stranger {
+		return nil
+	}
+	return f.Follower.Adopt(ctx, sender, adopted)
+}
+
+func (f *deafFollower) Await(ctx context.Context) (durable.News, error) {
+	news, err := f.Follower.Await(ctx)
+	if f.e.hear != nil {
+		f.e.hear(&news)
+	}
+	return news, err
 }

@@ -103,6 +103,7 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 			[]string{
 				"a claim sent twice says twice what it has expired",
 				"a dead job that is redriven too late expires",
+				"a job that expires is told, but not to whose claim has ended it",
 				"a job that has expired takes no room",
 				"a job that waited too long is not claimed, and the claim says so",
 				"a job whose time is over before its delay never runs",
@@ -110,6 +111,7 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 				"an expired job frees its key",
 				"an expired job with a retention leaves a record, until it is over",
 				"an expiry out of bounds is refused by name",
+				"following a job that waits and has expired ends it",
 				"many jobs that waited too long hold up nobody, and each is named",
 				"paused consumption expires nothing",
 				"what comes back too late expires",
@@ -134,6 +136,7 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 			func(m *durable.Memory) durable.Engine { return &lenient{m} },
 			[]string{
 				"a cancel beside a claim ends the job or marks the claim, never both and never neither",
+				"a cancel is told, when the job has ended",
 				"a cancelled job frees its key",
 				"a cancelled job with a retention leaves a record, until it is over",
 				"a claim that is to be cancelled is told to its consumer, and to no other",
@@ -150,8 +153,41 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 			[]string{
 				"a result has a retention of its own",
 				"a result is forgotten with its record",
+				"a result is told where it is short, else that it is kept",
 				"a settle with a result sent twice is applied once",
 				"only what completes has a result",
+			},
+		},
+		{
+			"a gap that is not told",
+			func(m *durable.Memory) durable.Engine {
+				return &deaf{Memory: m, hear: func(n *durable.News) { n.Gap = false }}
+			},
+			[]string{
+				"a follower that does not listen loses the oldest, and is told so once",
+			},
+		},
+		{
+			"a job that waits again, and nobody is told",
+			func(m *durable.Memory) durable.Engine {
+				return &deaf{Memory: m, hear: func(n *durable.News) {
+					n.Notices = slices.DeleteFunc(n.Notices, func(n durable.Notice) bool { return n.What == durable.NoticeRequeued })
+				}}
+			},
+			[]string{
+				"a job that waits again, and one that dies, are told",
+				"what a lost or leaving worker held is told",
+				"what an operator does to a job is told",
+			},
+		},
+		{
+			"a follower that is told what it has done itself",
+			func(m *durable.Memory) durable.Engine { return &deaf{Memory: m, stranger: true} },
+			[]string{
+				"a job that expires is told, but not to whose claim has ended it",
+				"each follower is told of its own",
+				"what was done by its own consumer is not told of a job that is followed either",
+				"who has done it itself is not told",
 			},
 		},
 		{

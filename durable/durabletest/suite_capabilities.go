@@ -33,6 +33,9 @@ func groups() []group {
 		{func(c durable.Capabilities) bool { return c.Cancel }, nil, cancelPromises()},
 		{func(c durable.Capabilities) bool { return c.Cancel && c.Unique }, nil, cancelUniquePromises()},
 		{func(c durable.Capabilities) bool { return c.Results }, nil, resultPromises()},
+		{func(c durable.Capabilities) bool { return c.Follow && c.Results }, followPromises(), followOperatorPromises()},
+		{func(c durable.Capabilities) bool { return c.Follow && c.Cancel }, nil, followCancelPromises()},
+		{func(c durable.Capabilities) bool { return c.Follow && c.Expiry }, followExpiryPromises(), nil},
 	}
 }
 

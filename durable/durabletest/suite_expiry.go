@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	instant = 20 * time.Millisecond // nobody is in time
-	moment  = time.Second           // whoever hurries is
+	instant = 20 * time.Millisecond  // nobody is in time
+	moment  = 500 * time.Millisecond // whoever hurries is
 )
 
 // passing is a job that is worth waiting for so long.
