@@ -92,11 +92,8 @@ func (q *Queue) cancelStored(ctx context.Context, id string) (durable.Cancelled,
 	switch {
 	case err != nil:
 	case cancelled.Running:
-		q.mu.Lock()
-		r := q.running
-		q.mu.Unlock()
-		if r != nil {
-			r.crew.cancel(durable.Ref{ID: id})
+		for _, e := range q.runsOf(id) {
+			e.work.cancel(ErrCancelled)
 		}
 	default:
 		q.ended(EventCancelled, local.Cancelled, id, info.Kind)
@@ -184,16 +181,23 @@ func (s *shipper) cancelWanted() {
 	}
 }
 
-// cancel ends the context of a run; without a token, of whatever run of the job it is. One that waits for a worker is not
-// begun then.
-func (c *crew) cancel(ref durable.Ref) {
+// runsOf are the runs of a job here, under way or waiting for a worker: those are not begun once they are cancelled.
+func (q *Queue) runsOf(id string) (runs []*execution) {
+	q.mu.Lock()
+	r := q.running
+	q.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	c := r.crew
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, all := range [][]*execution{c.seats, c.waiting} {
 		for _, e := range all {
-			if e != nil && e.claim.ID == ref.ID && (ref.Token == "" || e.claim.Token == ref.Token) {
-				e.work.cancel(ErrCancelled)
+			if e != nil && e.claim.ID == id {
+				runs = append(runs, e)
 			}
 		}
 	}
+	return runs
 }

@@ -102,7 +102,7 @@ func (s *shipper) resolved(j *job, first durable.Record, followed bool) {
 		if first.State == durable.StateProcessing {
 			j.MarkStarted()
 		}
-		if !followed {
+		if !followed && len(q.runsOf(first.ID)) == 0 {
 			j.End(local.Detached, ErrNotFollowed)
 		}
 	}

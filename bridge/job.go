@@ -35,7 +35,8 @@ type Job[T any] struct {
 	// NotBefore is until when the job must wait, by this machine's clock. Zero: not at all. It is refused together with Delay.
 	NotBefore time.Time
 	// Expiry is for how long the job is worth waiting, from Submit on, in the front and in the store: no run of it begins
-	// later, its ticket ends expired instead. What has begun is not ended by it, but a failed run is not followed by another one.
+	// later, but by the length of the exchange (10 s at most) that stored it; its ticket ends expired instead. What has begun
+	// is not ended by it, but a failed run is not followed by another one.
 	// Whole milliseconds. 0: as its kind says.
 	Expiry time.Duration
 	// Unique keeps a second job with the same Key from being stored while this one has it: that one is a duplicate, as one with

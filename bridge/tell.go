@@ -157,6 +157,10 @@ func (s *session) cancels(teller durable.Teller) {
 		s.r.q.log.Debug("weir: could not ask for cancellations", "error", err)
 	}
 	for _, ref := range refs {
-		s.r.crew.cancel(ref)
+		for _, e := range s.r.q.runsOf(ref.ID) {
+			if e.claim.Token == ref.Token {
+				e.work.cancel(ErrCancelled)
+			}
+		}
 	}
 }
