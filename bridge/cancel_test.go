@@ -356,7 +356,7 @@ func TestHandlersContext(t *testing.T) {
 			var after context.Context
 			kind := bridge.NewKind(b.q, "count", &bridge.KindOptions[int]{Timeout: timeout})
 			err := kind.Handle(func(ctx context.Context, _ *bridge.Delivery[int]) error {
-				after = ctx
+				after = ctx //nolint:fatcontext // it is looked at afterwards, and no more
 				_, bounded := ctx.Deadline()
 				if ctx.Err() != nil || context.Cause(ctx) != nil || bounded != (timeout > 0) || ctx.Value(key{}) != 7 {
 					t.Errorf("%v, %v, %v, %v", ctx.Err(), context.Cause(ctx), bounded, ctx.Value(key{}))

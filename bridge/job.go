@@ -131,14 +131,17 @@ func (u *underWay) set(jobs []*job) {
 	}
 }
 
-// promise finds the ticket of a job that a worker got; nil if it was not submitted here, or
-// nobody holds it. If a living ticket of the same ID is watched the job is that one's: then the one
-// under way will be refused.
-func (q *Queue) promise(id string) *local.Promise {
+// promise finds the ticket of a job; nil if it was not submitted here, or nobody holds it.
+func (q *Queue) promise(id string) *local.Promise { return q.promiseOf(id, false) }
+
+// promiseOf is promise, where it may be known that the job was handed out before (again). If a living ticket of the same
+// ID is watched the job is that one's: then the one under way will be refused. But if a worker of this process has that one, and
+// the store speaks of a job that nobody has, then that one has ended, and is about to be told.
+func (q *Queue) promiseOf(id string, again bool) *local.Promise {
 	q.sent.mu.Lock() // looked at first: a job leaves it after it is watched
 	j := q.sent.jobs[id]
 	q.sent.mu.Unlock()
-	if p := q.watched.Find(id); p != nil || j == nil {
+	if p := q.watched.Find(id); j == nil || p != nil && (again || !p.Claimed()) {
 		return p
 	}
 	return &j.Promise

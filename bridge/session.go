@@ -146,7 +146,7 @@ func (s *session) hold(claims []*durable.Claim) ([]*execution, bool) {
 	q := s.r.q
 	held := make([]*execution, len(claims))
 	for i, c := range claims {
-		held[i] = &execution{r: s.r, s: s, claim: c, how: q.handling(c.Kind), ticket: q.promise(c.ID), work: work{Context: s.ctx}}
+		held[i] = &execution{r: s.r, s: s, claim: c, how: q.handling(c.Kind), ticket: q.promiseOf(c.ID, c.Deliveries > 1), work: work{Context: s.ctx}}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,6 +155,9 @@ func (s *session) hold(claims []*durable.Claim) ([]*execution, bool) {
 	}
 	for _, e := range held {
 		s.held[e] = struct{}{}
+		if e.ticket != nil {
+			e.ticket.MarkClaimed()
+		}
 	}
 	return held, true
 }

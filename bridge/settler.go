@@ -180,8 +180,10 @@ func (e *execution) moveTicket(event Event) {
 	case EventGone:
 		e.endTicket(local.Cancelled, ErrGone)
 	case EventStale: // the job is somebody else's now, the ticket with it
+		e.r.q.watched.Unclaim(e.ticket)
 	default:
 		e.ticket.MarkRequeued()
+		e.r.q.watched.Unclaim(e.ticket)
 	}
 }
 
@@ -198,6 +200,7 @@ func (t *settler) unsettled(batch []*execution, err error) {
 		t.r.q.count(EventUnsettled)
 		if o.ticket != nil {
 			o.ticket.MarkRequeued()
+			t.r.q.watched.Unclaim(o.ticket)
 		}
 		t.r.q.tell(Event{
 			Type: EventUnsettled, ID: o.claim.ID, Kind: o.claim.Kind, Deliveries: o.claim.Deliveries,

@@ -26,6 +26,8 @@ type Registry struct {
 	young map[string]*Promise
 	old   map[string]weak.Pointer[Promise]
 	ended map[string]*Promise // what was forgotten since Keep; nil: it is not kept
+	// passed are those in whose place another one is, and whose end a worker of this process is about to tell.
+	passed map[*Promise]struct{}
 	// swept is a pointer to nothing that is held. It is nil again after the next garbage
 	// collection: before that, another sweep would find nothing more that has died.
 	swept weak.Pointer[sentinel]
@@ -48,15 +50,22 @@ func NewRegistry(most int) *Registry {
 }
 
 // Watch makes p findable by its ID. If as many are watched as may be, p ends as Detached;
-// if another one is watched under the same ID, that one does. One that has ended is not
-// watched.
+// if another one is watched under the same ID, that one does, unless it is claimed: then its end is still to come. One
+// that has ended is not watched.
 func (r *Registry) Watch(p *Promise) {
 	if p.ticket.State().Ended() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if older := r.remove(p.ticket.id); older != nil && older != p {
+	switch older := r.remove(p.ticket.id); {
+	case older == nil || older == p:
+	case older.ticket.status.Load()&isClaimed != 0: // its job has ended, or the ID were not free
+		if r.passed == nil {
+			r.passed = make(map[*Promise]struct{})
+		}
+		r.passed[older] = struct{}{}
+	default:
 		older.End(Detached, errSuperseded)
 	}
 	r.watch(p.ticket.id, p)
@@ -192,12 +201,24 @@ func (r *Registry) Forget(id string, p *Promise) {
 	if r.ended != nil && len(r.ended) < r.max {
 		r.ended[id] = p
 	}
+	delete(r.passed, p)
 	if q, found := r.young[id]; found {
 		if q == p {
 			delete(r.young, id)
 		}
 	} else if w, found := r.old[id]; found && w.Value() == p {
 		delete(r.old, id)
+	}
+}
+
+// Unclaim notes that no worker of this process has the job of p any more, and that it may not have ended.
+func (r *Registry) Unclaim(p *Promise) {
+	p.ticket.status.And(^uint32(isClaimed))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, passed := r.passed[p]; passed {
+		delete(r.passed, p)
+		p.End(Detached, errSuperseded)
 	}
 }
 
@@ -232,6 +253,10 @@ func (r *Registry) DetachAll(cause error) {
 			p.End(Detached, cause)
 		}
 	}
+	for p := range r.passed {
+		p.End(Detached, cause)
+	}
+	clear(r.passed)
 	clear(r.young)
 	clear(r.old)
 }

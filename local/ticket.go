@@ -41,6 +41,7 @@ const (
 	isWatched   = 1 << 11 // a channel was asked for, or another ticket shares what becomes of this one
 	unanswered  = 1 << 12 // it is enqueued when it is known how many replicas have it, and not before
 	isLookedAt  = 1 << 13 // a channel was asked for, of what others than the owner of the promise may make of the job; or at a twin
+	isClaimed   = 1 << 14 // a worker of this process has the job, and will say how it ends
 	replicas    = 16      // the bits from here on: how many have it
 )
 
@@ -195,6 +196,12 @@ func (p *Promise) MarkReplicated(n int) {
 func (p *Promise) MarkStarted() {
 	p.ticket.set(func(State) State { return Processing }, wasEnqueued|wasStarted)
 }
+
+// MarkClaimed notes that a worker of this process has the job, until Registry.Unclaim or an end.
+func (p *Promise) MarkClaimed() { p.ticket.status.Or(isClaimed) }
+
+// Claimed reports whether one has it.
+func (p *Promise) Claimed() bool { return p.ticket.status.Load()&isClaimed != 0 }
 
 // markRunning is MarkStarted for a job that is not durable.
 func (p *Promise) markRunning() { p.ticket.set(func(State) State { return Processing }, wasStarted) }
