@@ -38,8 +38,7 @@
 //	counters              hash    next_sender, fence, and the accounting that Stats shows
 //	meta                  hash    wire (version), epoch, bounds and who set them, pause_intake and
 //	                              pause_claims, each with _by and _ms; limits, limited_by, limited_ms and rate_us; and
-//	                              following_ms, until when at most somebody follows, following, who that is, and
-//	                              also_ms, until when at most somebody else does
+//	                              following_ms, until when at most somebody follows
 //
 // A status is pending, processing, scheduled, dead or corrupt, and of a record completed, cancelled or expired; an absent field
 // means pending, 0 or empty. So

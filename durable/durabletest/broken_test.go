@@ -115,6 +115,7 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 				"many jobs that waited too long hold up nobody, and each is named",
 				"paused consumption expires nothing",
 				"what comes back too late expires",
+				"what waits too long for its key expires, and those behind it come",
 			},
 		},
 		{
@@ -145,6 +146,7 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 				"a job to be cancelled ends with its lost consumer",
 				"a job to be cancelled whose consumer does not know of it ends when that is found out",
 				"a token of the past cancels nothing",
+				"what waits for its key can be cancelled, and what is cancelled holds no key",
 			},
 		},
 		{
@@ -188,6 +190,60 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 				"each follower is told of its own",
 				"what was done by its own consumer is not told of a job that is followed either",
 				"who has done it itself is not told",
+			},
+		},
+		{
+			"a queue that claims one more than its limit",
+			func(m *durable.Memory) durable.Engine {
+				return &generous{m, func(l *durable.Limits, by int) {
+					if l.Concurrency > 0 {
+						l.Concurrency += by
+					}
+				}}
+			},
+			[]string{
+				"claims that were there before a limit are counted, and what has ended is not",
+				"limits are told, outlive a handle, and are everybody's",
+				"no more is claimed at once than the queue may have, by all together",
+			},
+		},
+		{
+			"a key that claims one more than its limit",
+			func(m *durable.Memory) durable.Engine {
+				return &generous{m, func(l *durable.Limits, by int) {
+					if l.KeyConcurrency > 0 {
+						l.KeyConcurrency += by
+					}
+				}}
+			},
+			[]string{
+				"a lost or leaving consumer does not hold a key for ever",
+				"claims of a key that were there before a limit are counted",
+				"no more is claimed at once of a key than it may have, and others are not held up",
+				"no two workers have a key together, whatever happens",
+				"what waits for its key can be cancelled, and what is cancelled holds no key",
+				"what waits for its key comes when the limit is lifted",
+				"what waits too long for its key expires, and those behind it come",
+				"whatever ends a claim lets the next of its key go",
+			},
+		},
+		{
+			"a rate that is not kept",
+			func(m *durable.Memory) durable.Engine {
+				return &generous{m, func(l *durable.Limits, by int) {
+					if l.Rate.Count > 0 {
+						l.Rate.Burst += 100 * by
+					}
+					if l.KeyRate.Count > 0 {
+						l.KeyRate.Burst += 100 * by
+					}
+				}}
+			},
+			[]string{
+				"a burst may come at once, and a claim that is asked for twice counts once",
+				"a key has a rate of its own",
+				"no more is claimed over time than the rate allows",
+				"what waits for the rate of its key comes when that allows it",
 			},
 		},
 		{

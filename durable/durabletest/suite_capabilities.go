@@ -36,6 +36,9 @@ func groups() []group {
 		{func(c durable.Capabilities) bool { return c.Follow && c.Results }, followPromises(), followOperatorPromises()},
 		{func(c durable.Capabilities) bool { return c.Follow && c.Cancel }, nil, followCancelPromises()},
 		{func(c durable.Capabilities) bool { return c.Follow && c.Expiry }, followExpiryPromises(), nil},
+		{func(c durable.Capabilities) bool { return c.Limits }, nil, limitPromises()},
+		{func(c durable.Capabilities) bool { return c.Limits && c.Cancel }, nil, limitCancelPromises()},
+		{func(c durable.Capabilities) bool { return c.Limits && c.Expiry }, nil, limitExpiryPromises()},
 	}
 }
 

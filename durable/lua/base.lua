@@ -3,7 +3,7 @@ list_base and stream_base include it.
 
 Needs prefix, accounts (the key of the accounting) and position, the last argument that was read. Gives T_rec, max_id,
 now and now_text (ms by Redis), arg() and args(k) (the next argument, the next k), type_of(), mistyped(), whole(),
-who_follows(), paused() and count().
+paused() and count().
 ]]
 local T_rec = 24 * 3600 * 1000 -- ms; the life of a sender's record after its last request, longer
 -- than anybody may stay in doubt
@@ -41,13 +41,6 @@ local function whole(field)
   if not field or field == '' or field == '0' then return 0 end
   if #field <= 15 and string.find(field, '^%d+$') then return tonumber(field) end
   return nil
-end
-
--- who_follows makes of what meta says who can be following jobs: false for nobody, a follower, or * for several. Until when at
--- most somebody does, who has said so last, and until when at most somebody else does.
-local function who_follows(until_ms, by, also_ms)
-  if (tonumber(until_ms or 0) or 0) <= now then return false end
-  return (tonumber(also_ms or 0) or 0) <= now and by or '*'
 end
 
 -- paused tells whether an operator has stopped 'intake' or 'claims'. HSET meta pause_claims 1, by

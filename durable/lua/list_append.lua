@@ -118,7 +118,7 @@ local function claimable()
   if redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, 1)[1] then return 0 end
   local fields, holds = redis.pcall('HMGET', record, 'kind', 'claim', 'follow'), redis.pcall('LLEN', processing)
   if fields.err or not fields[1] or whole(fields[2]) ~= claim - 1 or type(holds) == 'table' or holds > held then return 0 end
-  acts_for(fields[3])
+  told_by = fields[3]
   if followed(this) then return 0 end -- the claim would have to say so
   return math.min(slots, #entries)
 end

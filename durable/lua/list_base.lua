@@ -9,8 +9,8 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       prefix       of every key of the queue
       wire         the newest wire version this client speaks
       then what ready takes, then what the script's own header says
-Gives what base gives, sizes (of the fixed lists and sets at the start), following (who can be following jobs, see
-      told), limits (as list_limits reads them, or false), and what ready gives.
+Gives what base gives, sizes (of the fixed lists and sets at the start), following (whether anybody can be following
+      jobs), limits (as list_limits reads them, or false), and what ready gives.
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
@@ -33,9 +33,9 @@ local follower_prefix, followers_field = prefix .. 'follower:', 'followers'
 for i, key in ipairs(KEYS) do
   local size
   if key == meta then
-    size = redis.pcall('HMGET', key, 'wire', 'limits', 'following_ms', 'following', 'also_ms')
+    size = redis.pcall('HMGET', key, 'wire', 'following_ms', 'limits')
     if not size.err then
-      limits, following = size[2], who_follows(size[3], size[4], size[5])
+      following, limits = (tonumber(size[2] or 0) or 0) > now, size[3]
       size = size[1]
     end
   elseif types[i] == 'list' then

@@ -46,7 +46,7 @@ if lease_end == 0 then return {'FENCED'} end
 if lease_end <= now then return {'EXPIRED'} end
 local kind, last, last_status, last_fence, suspect, follow = unpack(redis.call('HMGET', sender,
   'kind', 'claim', 'claim_status', 'claim_fence', 'suspect', 'follow'))
-acts_for(follow)
+told_by = follow
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end

@@ -16,4 +16,5 @@ redis.call('HSET', counters, 'next_sender', next_sender)
 redis.call('PEXPIRE', follower, told_ttl)
 redis.call('HSET', follower, 'last', '0-0')
 redis.call('PEXPIRE', follower, told_ttl)
+redis.call('HSET', meta, 'following_ms', string.format('%d', now + told_ttl))
 return {'OK', f}

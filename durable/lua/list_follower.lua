@@ -22,9 +22,7 @@ local function renew()
   for i = 1, #fields, 2 do
     if fields[i] ~= 'last' then redis.call('PEXPIRE', prefix .. 'sender:' .. fields[i], T_rec) end
   end
-  local until_ms, by = unpack(redis.call('HMGET', meta, 'following_ms', 'following'))
-  if until_ms and by ~= f then redis.call('HSET', meta, 'also_ms', until_ms) end
-  redis.call('HSET', meta, 'following', f, 'following_ms', string.format('%d', now + told_ttl))
+  redis.call('HSET', meta, 'following_ms', string.format('%d', now + told_ttl))
 end
 
 local followers_of_one = 32 -- besides the one of its sender

@@ -27,7 +27,7 @@ if not redis.call('ZSCORE', consumers, id) then return {'OK', 0} end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 if redis.call('EXISTS', sender) == 1 then redis.call('HSET', sender, 'leaving', 1) end
-if following then acts_for(redis.call('HGET', sender, 'follow')) end
+if following then told_by = redis.call('HGET', sender, 'follow') end
 redis.call('ZADD', consumers, 'XX', 0, id)
 for _, job_id in ipairs(redis.call('LRANGE', list, 0, budget - 1)) do
   give_back(id, job_id, false, max_crashes, max_corrupt)

@@ -44,7 +44,7 @@ if number == last then
 end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
-acts_for(follow)
+told_by = follow
 
 local codes, over, gone, released, ended = {}, {}, {}, {}, {} -- gone: IDs in their order, and true by ID
 local done, retained, retried, snoozed, cancelled = 0, 0, 0, 0, 0

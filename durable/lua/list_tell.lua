@@ -12,7 +12,7 @@ Progress is kept with the job, whether anybody follows it or not.
 local sender = prefix .. 'sender:' .. arg()
 if following then
   local f = redis.pcall('HGET', sender, 'follow')
-  acts_for(type(f) == 'string' and f or nil)
+  told_by = type(f) == 'string' and f or nil
 end
 
 redis.call('ZREM', consumers, '') -- the primer: never grows

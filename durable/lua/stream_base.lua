@@ -9,7 +9,7 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       wire         the newest wire version this client speaks
       group        the consumer group
       then what the script's own header says
-Gives what base gives, following (who can be following jobs, see told), add_entry(), and what is known of the stream and its groups.
+Gives what base gives, following (whether anybody can be following jobs), add_entry(), and what is known of the stream and its groups.
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
@@ -35,13 +35,13 @@ end
 local engine = 'stream'
 local following = false
 do
-  local theirs, opened, until_ms, by, also_ms = unpack(redis.call('HMGET', meta, 'wire', 'engine', 'following_ms', 'following', 'also_ms'))
+  local theirs, opened, until_ms = unpack(redis.call('HMGET', meta, 'wire', 'engine', 'following_ms'))
   theirs = tonumber(theirs or 0) or 0
   if theirs > wire then return {'WIRE', tostring(theirs)} end
   if theirs > 0 and opened ~= engine then
     return {'BADKEY', meta, 'queue of another engine', 'queue of streams'}
   end
-  following = who_follows(until_ms, by, also_ms)
+  following = (tonumber(until_ms or 0) or 0) > now
 end
 
 -- add_entry adds an entry of ours. What most jobs leave empty is not there then; more fields and values may follow.

@@ -26,7 +26,7 @@ if not redis.call('ZSCORE', consumers, id) then return {'OK', 0} end
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 ensure_group()
 if redis.call('EXISTS', sender) == 1 then redis.call('HSET', sender, 'leaving', 1) end
-if following then acts_for(redis.call('HGET', sender, 'follow')) end
+if following then told_by = redis.call('HGET', sender, 'follow') end
 redis.call('ZADD', consumers, 'XX', 0, id)
 for _, entry in ipairs(pending_of(id, budget)) do
   give_back(id, entry, false, max_crashes, max_corrupt)

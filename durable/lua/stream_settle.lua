@@ -34,7 +34,7 @@ if number == last then
 end
 
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
-acts_for(follow)
+told_by = follow
 ensure_group()
 
 local codes, gone, released, later_on, over = {}, {}, {}, {}, {}

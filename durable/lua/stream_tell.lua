@@ -12,7 +12,7 @@ What is not under its token any more is passed over. Progress is kept in our gro
 local sender = prefix .. 'sender:' .. arg()
 if following then
   local f = redis.pcall('HGET', sender, 'follow')
-  acts_for(type(f) == 'string' and f or nil)
+  told_by = type(f) == 'string' and f or nil
 end
 
 redis.call('ZREM', consumers, '') -- the primer: never grows

@@ -1,9 +1,9 @@
 --[[ told: notes for followers what becomes of jobs, in the script in which it becomes so. Not a script of its own.
 
-Needs prefix, now, following: who can be following jobs of this queue (false: nobody, then there is no command; a
-follower, if there is that one alone; * for several), follower_prefix and followers_field: what the keys of followers begin with,
-and the field of a job that names some.
-Gives acts_for (names the follower that the acting consumer belongs to: that one knows), told_fields, followed, tell and tell_all.
+Needs prefix, now, following: whether anybody can be following jobs of this queue (nobody does: no command),
+follower_prefix and followers_field: what the keys of followers begin with, and the field of a job that names some.
+Gives told_by (the follower that the acting consumer belongs to, for the script to set: that one knows),
+told_fields, followed, tell and tell_all.
 
 A follower is a hash follower:<f> (of a group of a stream follower@<group>:<f>) with a TTL, which names the last entry of its stream told:<f>. Who follows a job: the
 follower that the sender in its field append belongs to (field follow of sender:<s>), and those that its field
@@ -21,11 +21,6 @@ local told_ttl = 600000 -- ms; FollowFor in Go
 local told_by
 local heads, tales, tellers = {}, {}, {} -- by follower: its last entry (false: there is none such); notices. In their order
 local follows = {} -- by sender: its follower, or false
-
-local function acts_for(f)
-  told_by = f
-  if following == f then following = false end
-end
 
 -- listens tells whether there is such a follower.
 local function listens(f)
