@@ -294,12 +294,22 @@ func TestListCancel(t *testing.T) {
 			if got := w.cancels(); got != "" {
 				t.Error(got)
 			}
+			b.rdb.Del(b.ctx, b.key("job:a"))
+			b.append("a")
+			other := b.worker()
+			theirs := other.take(1)
+			b.cancel("a")
+			if got := w.cancels() + " " + other.cancels(); got != " a="+theirs[0].Token {
+				t.Error(got)
+			}
 			b.rdb.Set(b.ctx, b.key("job:text"), "x", 0)
 			if _, err := b.list.Cancel(b.ctx, durable.CancelRequest{ID: "text"}); !is(err, durable.ErrNoJob) {
 				t.Error(err)
 			}
-			b.rdb.Del(b.ctx, b.key("cancels:"+w.ID()))
-			b.rdb.Set(b.ctx, b.key("cancels:"+w.ID()), "x", 0)
+			other.settle(durable.Done, theirs...)
+			b.append("a")
+			other.take(1)
+			b.rdb.Set(b.ctx, b.key("cancels:"+other.ID()), "x", 0)
 			if _, err := b.list.Cancel(b.ctx, durable.CancelRequest{ID: "a"}); !is(err, durable.ErrBadKey) || b.lookup("a").Cancelling {
 				t.Error(err)
 			}
