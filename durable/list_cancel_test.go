@@ -123,6 +123,9 @@ func TestListCancel(t *testing.T) {
 			if got := w.settle(durable.Retry, c...); got != "C" {
 				t.Error(got)
 			}
+			if r := b.lookup("runs"); r.Reason != "because" || r.Attempts != 1 {
+				t.Errorf("its last failure: %+v", r)
+			}
 			for id, consumer := range map[string]string{"waits": "", "runs": w.ID()} {
 				r := b.lookup(id)
 				if r.State != durable.StateCancelled || r.Consumer != consumer || r.Since.IsZero() || r.Due.Before(r.Since) || r.Size == 0 || r.Cancelling {

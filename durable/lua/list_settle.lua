@@ -105,9 +105,9 @@ local function complete(job_id, token, keep, result)
     tell(job_id, 'c', result)
   end
   if retention > 0 then
-    retain(job_id, 'completed', token, retention, result)
+    retain(job_id, 'completed', token, retention, not again and result or nil) -- it has what was recorded with its status
     retained = retained + 1
-  else
+  elseif not again then
     over[#over + 1] = job_prefix .. job_id
   end
   if f[3] then over[#over + 1] = let_go(job_id, f[3], true) end
@@ -118,9 +118,13 @@ local function complete(job_id, token, keep, result)
   return 'O'
 end
 
--- cancel ends a claim that would wait again otherwise.
-local function cancel(job_id, token, f, again)
+-- cancel ends a claim that would wait again otherwise; reason is that of a failure, if it was one.
+local function cancel(job_id, token, f, again, reason)
   key_ended(job_id)
+  if reason and not again and (whole(f[2]) or 0) > 0 then
+    local attempts = (whole(redis.call('HGET', job_prefix .. job_id, 'attempts')) or 0) + 1
+    redis.call('HSET', job_prefix .. job_id, 'attempts', attempts, 'reason', reason)
+  end
   finish(job_id, 'cancelled', token, f[2], f[3])
   heard(id, job_id)
   ended[job_id] = true
@@ -134,7 +138,7 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
   local code = refusal(job_id, token, f)
   if verdict ~= 'X' then
     local again = halfway(job_id, token, code, 'cancelled')
-    if again or not code and asked(f[4]) then return cancel(job_id, token, f, again) end
+    if again or not code and asked(f[4]) then return cancel(job_id, token, f, again, verdict == 'R' and reason) end
   end
   if code then return code end
   code = 'O'
