@@ -110,8 +110,8 @@ func TestCase21_CrowdStarvesRenewals(t *testing.T) {
 	if took := time.Duration(late.Load()); took > lease/2 {
 		t.Errorf("a completion was settled %v after the handler's return", took)
 	}
-	if n := most(); n > 4 || n < 3 {
-		t.Errorf("%d connections at once, the budget is 3 and one for the queue consumed", n)
+	if n := most(); n > 5 || n < 3 {
+		t.Errorf("%d connections at once, the budget is 3, one for the queue consumed and one to follow its jobs", n)
 	}
 	t.Logf("%d jobs, a settle took at most %v", q.Counters().Completed, time.Duration(late.Load()))
 }
@@ -172,7 +172,7 @@ func TestConnectionsStayWithinTheBudgetForTheLifeOfAProcess(t *testing.T) {
 	work()
 	check() // three queues that only produce
 
-	check = most(3 + len(queues))
+	check = most(3 + 2*len(queues)) // each is consumed, and what was noted of its jobs is read now and then
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, q := range queues {
@@ -193,10 +193,7 @@ func TestConnectionsStayWithinTheBudgetForTheLifeOfAProcess(t *testing.T) {
 			return err != nil || s.Front.Length != 0 || s.Durable.Pending+s.Durable.Processing+s.Durable.Scheduled != 0
 		})
 	})
-	check()
-
-	check = most(3 + 2*len(queues))
-	for i, l := range lists { // one more for each queue that is followed, whoever breaks it
+	for i, l := range lists { // who follows all the time has no more than that, whoever breaks it
 		f, err := l.OpenFollower(patient(t))
 		if err != nil {
 			t.Fatal(err)

@@ -42,16 +42,21 @@ local function sent_for(append)
   return follows[s]
 end
 
--- listeners are the followers to be told of a job with these fields; nil where there is none.
+local unnamed = {} -- by append: its listeners, or false; of a job that names none
+
+-- listeners are the followers to be told of a job with these fields; false where there is none.
 local function listeners(append, named)
+  append = append or ''
+  if not named and unnamed[append] ~= nil then return unnamed[append] end
   local first = sent_for(append)
-  local all = first and first ~= told_by and listens(first) and {first}
+  local all = first and first ~= told_by and listens(first) and {first} or false
   for f in string.gmatch(named or '', '%S+') do
     if f ~= first and f ~= told_by and listens(f) then
       all = all or {}
       all[#all + 1] = f
     end
   end
+  if not named then unnamed[append] = all end
   return all
 end
 
