@@ -81,10 +81,10 @@ func (s *shipper) resolved(j *job, first durable.Record, followed bool) {
 	cause := ErrDuplicate
 	switch first.State {
 	case "":
-		cause = fmt.Errorf("%w: %q, which has ended since", ErrDuplicate, first.ID)
+		cause = fmt.Errorf("%w: %q, which has ended since", ErrDuplicate, j.Ticket().Duplicate())
 		fallthrough
 	case durable.StateDead, durable.StateCorrupt:
-		q.watched.Forget(first.ID, &j.Promise)
+		q.watched.Forget(j.Ticket().Duplicate(), &j.Promise)
 		s.end(j, local.Refused, cause)
 		return
 	default:
@@ -107,7 +107,7 @@ func (s *shipper) resolved(j *job, first durable.Record, followed bool) {
 		}
 	}
 	if j.Ticket().State().Ended() {
-		q.watched.Forget(first.ID, &j.Promise)
+		q.watched.Forget(j.Ticket().Duplicate(), &j.Promise)
 	}
 	s.duplicate(j)
 }

@@ -13,8 +13,9 @@ const (
 	tellAfter = 25 * time.Millisecond
 	// tellEvery is the time between two tellings of what handlers report.
 	tellEvery = 100 * time.Millisecond
-	// cancelsEvery is how often a consumer asks which of its runs are to be cancelled, while some have been going on for as long.
-	cancelsEvery = 500 * time.Millisecond
+	// cancelsEvery is how often a consumer asks which of its runs are to be cancelled, while some have been going on for as long: so one
+	// is told within twice that time, and the exchange.
+	cancelsEvery = 400 * time.Millisecond
 )
 
 // result is what a handler leaves.
