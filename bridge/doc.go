@@ -25,6 +25,13 @@
 // Delivery is at least once: a handler may run again after a crash or a lost lease, and
 // then sees Deliveries > 1. A process may do both, or either.
 //
+// # Following
+//
+// A ticket that somebody looks at (Started, Done, Wait, Progress) learns what becomes of its job also when another process runs it, with
+// the result; Queue.Follow gives a ticket for any job in the store by its ID. A producer whose last 2,048 tickets
+// nobody has looked at or holds (by a sample), nor any for ten minutes, is taken to fire and forget: of a job that ends then, and is looked at
+// later, nothing is known (ErrNoRecord), unless Job.Retention keeps its record. docs/tickets.md has what all that costs.
+//
 // # Operating
 //
 // Queue.Operator looks jobs up and through them, tends the dead, pauses intake or consumption for all
@@ -32,7 +39,8 @@
 //
 // # Who owns which goroutine
 //
-// The first Submit starts the shipper, which Shutdown ends. Run owns its loops and
+// The first Submit starts the shipper, which Shutdown ends. A look at an open ticket starts a loop that reads news of it, which
+// ends when no open ticket is looked at, and with Shutdown. Run owns its loops and
 // handlers (see run.go for the list) and waits for all of them, save for handlers
 // that ignore their contexts; those are reported. Exchanges with the store that were abandoned at
 // a stop are waited for by Shutdown. Nothing else runs.

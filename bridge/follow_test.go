@@ -123,6 +123,9 @@ func TestShutdownEndsFollowing(t *testing.T) {
 			}
 			<-done
 			ends(t, ticket, bridge.ErrShutdown, "")
+			if n := q.outage.Calls(durabletest.OpCloseFollower); n != 1 {
+				t.Errorf("the follower was closed %d times", n)
+			}
 			q.outage.Release()
 		})
 	}

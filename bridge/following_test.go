@@ -54,6 +54,16 @@ func ends(t *testing.T, ticket *bridge.Ticket, want error, says string) {
 	}
 }
 
+// soon expects that a channel closes long before everything is asked for again anyway.
+func soon(t *testing.T, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(10 * time.Second):
+		t.Fatal("not within ten seconds")
+	}
+}
+
 func contains(err error, text string) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if text == "" || err.Error() == text {
@@ -85,13 +95,13 @@ func TestTicketLearnsWhatAnotherProcessMakesOfItsJob(t *testing.T) {
 		})
 		a.consumer.run(t, nil)
 		ticket := submit(t, a.kind, 1)
-		<-ticket.Started()
+		soon(t, ticket.Started())
 		if got := ticket.State(); got != local.Processing {
 			t.Errorf("in the handler: %v", got)
 		}
 		_, next := ticket.Progress()
 		close(reported)
-		<-next
+		soon(t, next)
 		if got, _ := ticket.Progress(); string(got) != "half" {
 			t.Errorf("progress %q", got)
 		}
@@ -118,7 +128,7 @@ func TestTicketLearnsWhatAnotherProcessMakesOfItsJob(t *testing.T) {
 		_ = a.producer.q.Flush(t.Context())
 		time.Sleep(2 * time.Minute)
 		a.consumer.run(t, nil)
-		<-done
+		soon(t, done)
 		ends(t, ticket, local.ErrExpired, "")
 	})
 	bubble(t, "a duplicate too", func(t *testing.T) {
@@ -134,7 +144,7 @@ func TestTicketLearnsWhatAnotherProcessMakesOfItsJob(t *testing.T) {
 		}
 		done := second.Done()
 		a.consumer.run(t, nil)
-		<-done
+		soon(t, done)
 		for _, ticket := range []*bridge.Ticket{first, second, third} {
 			ends(t, ticket, nil, "")
 		}
@@ -149,7 +159,7 @@ func TestTicketLearnsWhatAnotherProcessMakesOfItsJob(t *testing.T) {
 		a := setupApart(t, func(_ context.Context, d *bridge.Delivery[int]) error {
 			if d.Deliveries == 1 {
 				<-again
-				return bridge.Snooze(time.Minute)
+				return bridge.Snooze(5 * time.Second)
 			}
 			return nil
 		})
@@ -162,7 +172,7 @@ func TestTicketLearnsWhatAnotherProcessMakesOfItsJob(t *testing.T) {
 		if got := ticket.State(); got != local.Enqueued {
 			t.Errorf("while it waits again: %v", got)
 		}
-		<-done
+		soon(t, done)
 		ends(t, ticket, nil, "")
 	})
 	bubble(t, "cancelled, and deleted, by an operator", func(t *testing.T) {
@@ -253,41 +263,43 @@ func TestNobodyWhoOnlyFiresAndForgetsPaysForFollowing(t *testing.T) {
 			}
 		}
 	}
-	bubble(t, "its producer is let go, and nothing is read", func(t *testing.T) {
-		a := setupApart(t, nop)
-		a.consumer.run(t, nil)
-		fire(t, a, 5000, nil)
-		time.Sleep(5 * time.Second)
-		adopted, reads := a.producer.outage.Calls(durabletest.OpAdopt), a.reads()
-		if adopted != 2 {
-			t.Errorf("%d adoptions, want one and its end", adopted)
-		}
-		fire(t, a, 5000, nil)
-		time.Sleep(time.Hour)
-		if n, r := a.producer.outage.Calls(durabletest.OpAdopt), a.reads(); n != adopted || r != reads {
-			t.Errorf("%d adoptions and %d reads more", n-adopted, r-reads)
-		}
-		// The next look: both the ticket and what comes after it.
-		a.consumer.stop()
-		<-a.consumer.ran
-		ticket := submit(t, a.kind, 1)
-		_ = a.producer.q.Flush(t.Context())
-		done := ticket.Done()
-		time.Sleep(time.Second)
-		a.consumer.run(t, nil)
-		<-done
-		ends(t, ticket, nil, "")
-		asked := a.producer.outage.Calls(durabletest.OpFollow)
-		if asked == 0 || asked > 2 {
-			t.Errorf("asked %d times for one that was enqueued before anybody looked", asked)
-		}
-		for range 10 {
-			ends(t, submit(t, a.kind, 1), nil, "")
-		}
-		if n := a.producer.outage.Calls(durabletest.OpFollow) - asked; n != 0 {
-			t.Errorf("asked %d times for others", n)
-		}
-	})
+	for _, quiet := range []time.Duration{time.Second, time.Hour} { // the store forgets the follower meanwhile, or not
+		bubble(t, "its producer is let go, and nothing is read for "+quiet.String(), func(t *testing.T) {
+			a := setupApart(t, nop)
+			a.consumer.run(t, nil)
+			fire(t, a, 5000, nil)
+			time.Sleep(5 * time.Second)
+			adopted, reads := a.producer.outage.Calls(durabletest.OpAdopt), a.reads()
+			if adopted != 2 {
+				t.Errorf("%d adoptions, want one and its end", adopted)
+			}
+			fire(t, a, 5000, nil)
+			time.Sleep(quiet)
+			if n, r := a.producer.outage.Calls(durabletest.OpAdopt), a.reads(); n != adopted || r != reads {
+				t.Errorf("%d adoptions and %d reads more", n-adopted, r-reads)
+			}
+			// The next look: both the ticket and what comes after it.
+			a.consumer.stop()
+			<-a.consumer.ran
+			ticket := submit(t, a.kind, 1)
+			_ = a.producer.q.Flush(t.Context())
+			done := ticket.Done()
+			time.Sleep(time.Second)
+			a.consumer.run(t, nil)
+			soon(t, done)
+			ends(t, ticket, nil, "")
+			asked := a.producer.outage.Calls(durabletest.OpFollow)
+			if asked == 0 || asked > 2 {
+				t.Errorf("asked %d times for one that was enqueued before anybody looked", asked)
+			}
+			for range 10 {
+				ends(t, submit(t, a.kind, 1), nil, "")
+			}
+			if n := a.producer.outage.Calls(durabletest.OpFollow) - asked; n != 0 {
+				t.Errorf("asked %d times for others", n)
+			}
+		})
+	}
 	bubble(t, "one who has looked lately may look again", func(t *testing.T) {
 		a := setupApart(t, nop)
 		a.consumer.run(t, nil)
@@ -384,92 +396,5 @@ func TestFollowingIsBoundedInExchanges(t *testing.T) {
 		if calls > 10_000/20 {
 			t.Errorf("%d exchanges for 10,000 jobs", calls)
 		}
-	})
-}
-
-func TestFollowingSurvivesWhatTheStoreDoes(t *testing.T) {
-	t.Parallel()
-	following := []durabletest.Op{durabletest.OpFollowAwait, durabletest.OpFollow, durabletest.OpAdopt, durabletest.OpOpenFollower}
-	for name, fault := range map[string]durabletest.Fault{
-		"refused":  {Action: durabletest.Refuse},
-		"lost":     {Action: durabletest.Lose},
-		"unknown":  {Action: durabletest.Refuse, Err: durable.ErrNoSender},
-		"repeated": {Action: durabletest.Repeat},
-	} {
-		bubble(t, name+", from the first call on for a minute", func(t *testing.T) {
-			a := setupApart(t, nop)
-			a.producer.outage.begin(fault, following...)
-			ticket := submit(t, a.kind, 1)
-			done := ticket.Done()
-			time.Sleep(time.Minute)
-			if got := ticket.State(); got != local.Enqueued {
-				t.Errorf("what is submitted does not wait for that: %v", got)
-			}
-			if n := a.producer.outage.Calls(durabletest.OpOpenFollower); n > 200 {
-				t.Errorf("%d followers in a minute", n)
-			}
-			a.producer.outage.end()
-			time.Sleep(time.Minute)
-			a.consumer.run(t, nil)
-			<-done
-			ends(t, ticket, nil, "")
-		})
-		bubble(t, name+", while a ticket is looked at", func(t *testing.T) {
-			a := setupApart(t, nop)
-			ticket := submit(t, a.kind, 1)
-			done := ticket.Done()
-			time.Sleep(time.Second)
-			a.producer.outage.begin(fault, following...)
-			time.Sleep(30 * time.Second)
-			a.producer.outage.end()
-			time.Sleep(10 * time.Second)
-			a.consumer.run(t, nil)
-			<-done
-			ends(t, ticket, nil, "")
-		})
-	}
-	bubble(t, "frozen for a minute", func(t *testing.T) {
-		a := setupApart(t, nop)
-		ticket := submit(t, a.kind, 1)
-		done := ticket.Done()
-		time.Sleep(time.Second)
-		a.producer.outage.begin(durabletest.Fault{Action: durabletest.Hang})
-		a.consumer.run(t, nil)
-		time.Sleep(time.Minute)
-		a.producer.outage.end()
-		a.producer.outage.Release()
-		<-done
-		ends(t, ticket, nil, "")
-	})
-	bubble(t, "notices are dropped", func(t *testing.T) {
-		a := setupApart(t, nop)
-		a.producer.gate.Hold(durabletest.OpFollowAwait)
-		done := submitJob(t, a.kind, bridge.Job[int]{ID: "kept", Retention: time.Hour})
-		gone, waits := submit(t, a.kind, 1), submitJob(t, a.kind, bridge.Job[int]{ID: "later", Delay: time.Hour / 2})
-		for _, ticket := range []*bridge.Ticket{done, gone, waits} {
-			ticket.Done()
-		}
-		a.consumer.run(t, nil)
-		for range durable.MaxNotices + 10 {
-			submit(t, a.kind, 1)
-			time.Sleep(10 * time.Millisecond) // a step for each
-		}
-		a.producer.gate.Release(durabletest.OpFollowAwait)
-		ends(t, done, nil, "")
-		ends(t, gone, bridge.ErrNoRecord, "")
-		ends(t, waits, nil, "")
-	})
-	bubble(t, "another identity appends", func(t *testing.T) {
-		a := setupApart(t, nop)
-		first := submit(t, a.kind, 1)
-		first.Done()
-		time.Sleep(time.Second)
-		a.producer.outage.once(durabletest.Fault{Action: durabletest.Refuse, Err: durable.ErrNoSender}, durabletest.OpAppend)
-		second := submit(t, a.kind, 2)
-		second.Done()
-		time.Sleep(time.Second)
-		a.consumer.run(t, nil)
-		ends(t, first, nil, "")
-		ends(t, second, nil, "")
 	})
 }

@@ -156,7 +156,7 @@ func (o *Operator) Resume(ctx context.Context, sides durable.Side) error {
 // and returns how many of each it has deleted: also with an error, and then with a Cursor to go on from, if
 // there is more. What comes meanwhile may stay. r.Confirm must be the queue's name: durable.ErrUnconfirmed.
 //
-// Tickets of purged jobs stay as they are until this process stops watching; whoever runs a purged job hears
+// Tickets of purged jobs end cancelled, with ErrGone, as far as they are followed; whoever runs a purged job hears
 // ErrGone when it ends.
 func (o *Operator) Purge(ctx context.Context, r durable.PurgeRequest) (durable.Purged, error) {
 	all := durable.Purged{Deleted: map[durable.State]int{}, Cursor: r.Cursor}

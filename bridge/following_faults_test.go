@@ -1,0 +1,126 @@
+package bridge_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/bridge"
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/durable/durabletest"
+	"github.com/seed-9dec4fca/weir/local"
+)
+
+func TestFollowingSurvivesWhatTheStoreDoes(t *testing.T) {
+	t.Parallel()
+	following := []durabletest.Op{durabletest.OpFollowAwait, durabletest.OpFollow, durabletest.OpAdopt, durabletest.OpOpenFollower}
+	for name, fault := range map[string]durabletest.Fault{
+		"refused":  {Action: durabletest.Refuse},
+		"lost":     {Action: durabletest.Lose},
+		"unknown":  {Action: durabletest.Refuse, Err: durable.ErrNoSender},
+		"repeated": {Action: durabletest.Repeat},
+	} {
+		bubble(t, name+", from the first call on for a minute", func(t *testing.T) {
+			a := setupApart(t, nop)
+			a.producer.outage.begin(fault, following...)
+			ticket := submit(t, a.kind, 1)
+			done := ticket.Done()
+			time.Sleep(time.Minute)
+			if got := ticket.State(); got != local.Enqueued {
+				t.Errorf("what is submitted does not wait for that: %v", got)
+			}
+			if n := a.producer.outage.Calls(durabletest.OpOpenFollower); n > 200 {
+				t.Errorf("%d followers in a minute", n)
+			}
+			a.producer.outage.end()
+			time.Sleep(time.Minute)
+			a.consumer.run(t, nil)
+			soon(t, done)
+			ends(t, ticket, nil, "")
+		})
+		bubble(t, name+", while a ticket is looked at", func(t *testing.T) {
+			a := setupApart(t, nop)
+			ticket := submit(t, a.kind, 1)
+			done := ticket.Done()
+			time.Sleep(time.Second)
+			a.producer.outage.begin(fault, following...)
+			time.Sleep(30 * time.Second)
+			a.producer.outage.end()
+			time.Sleep(10 * time.Second)
+			a.consumer.run(t, nil)
+			soon(t, done)
+			ends(t, ticket, nil, "")
+		})
+	}
+	bubble(t, "frozen for a minute", func(t *testing.T) {
+		a := setupApart(t, nop)
+		ticket := submit(t, a.kind, 1)
+		done := ticket.Done()
+		time.Sleep(time.Second)
+		a.producer.outage.begin(durabletest.Fault{Action: durabletest.Hang})
+		a.consumer.run(t, nil)
+		time.Sleep(time.Minute)
+		a.producer.outage.end()
+		a.producer.outage.Release()
+		soon(t, done)
+		ends(t, ticket, nil, "")
+	})
+	bubble(t, "notices are dropped", func(t *testing.T) {
+		a := setupApart(t, nop)
+		a.producer.gate.Hold(durabletest.OpFollowAwait)
+		done := submitJob(t, a.kind, bridge.Job[int]{ID: "kept", Retention: time.Hour})
+		gone, waits := submit(t, a.kind, 1), submitJob(t, a.kind, bridge.Job[int]{ID: "later", Delay: time.Hour / 2})
+		for _, ticket := range []*bridge.Ticket{done, gone, waits} {
+			ticket.Done()
+		}
+		a.consumer.run(t, nil)
+		for range durable.MaxNotices + 10 {
+			submit(t, a.kind, 1)
+			time.Sleep(10 * time.Millisecond) // a step for each
+		}
+		a.producer.gate.Release(durabletest.OpFollowAwait)
+		ends(t, done, nil, "")
+		ends(t, gone, bridge.ErrNoRecord, "")
+		ends(t, waits, nil, "")
+	})
+	bubble(t, "what it is asked for has ended, and that is not read yet", func(t *testing.T) {
+		a := setupApart(t, nop)
+		first := submit(t, a.kind, 1)
+		done := first.Done()
+		time.Sleep(time.Second)
+		a.producer.gate.Hold(durabletest.OpFollowAwait)
+		time.Sleep(2 * durable.Park)
+		a.consumer.run(t, nil)
+		time.Sleep(time.Second)
+		a.producer.outage.once(durabletest.Fault{Action: durabletest.Refuse, Err: durable.ErrNoSender}, durabletest.OpAppend)
+		submit(t, a.kind, 2)
+		time.Sleep(time.Second)
+		if n := a.producer.outage.Calls(durabletest.OpFollow); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		a.producer.gate.Release(durabletest.OpFollowAwait)
+		soon(t, done)
+		ends(t, first, nil, "")
+	})
+	bubble(t, "the follower is forgotten, for nothing was asked", func(t *testing.T) {
+		a := setupApart(t, nop)
+		a.consumer.run(t, nil)
+		submit(t, a.kind, 1)
+		time.Sleep(durable.FollowFor + time.Minute)
+		ticket := submit(t, a.kind, 2)
+		time.Sleep(time.Minute)
+		ends(t, ticket, nil, "")
+	})
+	bubble(t, "another identity appends", func(t *testing.T) {
+		a := setupApart(t, nop)
+		first := submit(t, a.kind, 1)
+		first.Done()
+		time.Sleep(time.Second)
+		a.producer.outage.once(durabletest.Fault{Action: durabletest.Refuse, Err: durable.ErrNoSender}, durabletest.OpAppend)
+		second := submit(t, a.kind, 2)
+		second.Done()
+		time.Sleep(time.Second)
+		a.consumer.run(t, nil)
+		ends(t, first, nil, "")
+		ends(t, second, nil, "")
+	})
+}
