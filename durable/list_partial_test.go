@@ -19,15 +19,22 @@ import (
 func TestListPartialScripts(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, of maker) {
-		t.Run("asked again", func(t *testing.T) { t.Parallel(); stopScripts(t, of, false) })
-		t.Run("never asked again", func(t *testing.T) { t.Parallel(); stopScripts(t, of, true) })
+		for _, limited := range []bool{false, true} {
+			with := ""
+			if limited {
+				with = ", with limits and a follower"
+			}
+			t.Run("asked again"+with, func(t *testing.T) { t.Parallel(); stopScripts(t, of, false, limited) })
+			t.Run("never asked again"+with, func(t *testing.T) { t.Parallel(); stopScripts(t, of, true, limited) })
+		}
 	})
 }
 
-func stopScripts(t *testing.T, of maker, died bool) {
+func stopScripts(t *testing.T, of maker, died, limited bool) {
 	s := redistest.Start(t)
 	admin := s.Client(t)
-	for _, command := range []string{"DEL", "HSET", "LPUSH", "LREM", "LTRIM", "PEXPIRE", "RPUSH", "ZADD", "ZREM", "ZREMRANGEBYRANK"} {
+	commands := []string{"DEL", "HSET", "LPUSH", "LREM", "LTRIM", "PEXPIRE", "RPUSH", "ZADD", "ZREM", "ZREMRANGEBYRANK"}
+	for _, command := range commands {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			name := "q" + command
@@ -54,12 +61,28 @@ func stopScripts(t *testing.T, of maker, died bool) {
 			for i := range ids {
 				ids[i] = fmt.Sprint("job", i)
 			}
-			b.append(ids...)
+			if limited { // as many claims of each key as there are to be, so that more have to wait
+				b.limit(durable.Limits{Concurrency: 20, KeyConcurrency: 7, KeyRate: durable.Rate{Count: 1000, Burst: 100}})
+				jobs := jobsOf(ids...)
+				for i, j := range jobs {
+					j.LimitKey = fmt.Sprint("key", i%2)
+				}
+				b.appendJobs(jobs)
+			} else {
+				b.append(ids...)
+			}
 			p, w, lost, leaver, heir := b.producer(), b.worker(), b.worker(), b.worker(), b.worker()
 			claims := w.take(6)
 			lost.take(4)
 			leaver.take(4)
 			later := &durable.Job{ID: "later", Delay: 1}
+			if limited {
+				f := b.follower()
+				f.adopt(p.ID())
+				if _, err := f.Follow(b.ctx, ids); err != nil {
+					t.Fatal(err)
+				}
+			}
 			late := append(jobsOf("late1", "late2"), later)
 			outcomes := []durable.Outcome{}
 			for i, v := range []durable.Verdict{durable.Done, durable.Retry, durable.Snooze, durable.Dead, durable.Release} {
