@@ -17,13 +17,20 @@
 // fate is on the ticket: WaitEnqueued until the store has it, Wait until it is completed. SubmitMany does so for many
 // values, each decided by itself.
 //
+// A Job has settings of its own, for SubmitJob. ID and Unique keep a job from being there twice: a duplicate is no error, but its
+// ticket follows the job that is there already (Ticket.Duplicate), and what becomes of that one is what becomes of it. Delay
+// and NotBefore say from when on it may run, Expiry until when.
+//
 // # Consuming
 //
 //	err = welcome.Handle(func(ctx context.Context, d *bridge.Delivery[Email]) error { … })
 //	err = q.Run(ctx, nil)
 //
 // Delivery is at least once: a handler may run again after a crash or a lost lease, and
-// then sees Deliveries > 1. A process may do both, or either.
+// then sees Deliveries > 1. A process may do both, or either. A handler may leave a result (Delivery.SetResult, Ticket.Result)
+// and say how far it is (Delivery.Progress, Ticket.Progress).
+//
+// Queue.Cancel ends a job wherever it is: what waits is never run, and the context of a handler that runs ends, in whatever process.
 //
 // # Following
 //

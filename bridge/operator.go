@@ -152,6 +152,19 @@ func (o *Operator) Resume(ctx context.Context, sides durable.Side) error {
 	return err
 }
 
+// SetLimits bounds what all processes together claim of the queue, and of each Job.LimitKey, instead of the limits before;
+// the zero Limits lift them. by says who does it, and must not be empty; Stats shows it. They hold from the next claim on, and outlive
+// the processes. An engine without limits (durable.Capabilities) refuses it with durable.ErrUnsupported.
+func (o *Operator) SetLimits(ctx context.Context, l durable.Limits, by string) error {
+	_, err := operate(ctx, o, "set limits", func(ctx context.Context, e durable.Operator) (struct{}, error) {
+		return struct{}{}, e.SetLimits(ctx, l, by)
+	})
+	if err == nil {
+		o.q.log.Warn("weir: an operator has set limits", "limits", l, "by", by)
+	}
+	return err
+}
+
 // Purge deletes the jobs that are in r.States now (all but those that are claimed, if it names none), step by step,
 // and returns how many of each it has deleted: also with an error, and then with a Cursor to go on from, if
 // there is more. What comes meanwhile may stay. r.Confirm must be the queue's name: durable.ErrUnconfirmed.
