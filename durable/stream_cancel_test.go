@@ -221,8 +221,14 @@ func TestStreamCancelInSeveralGroups(t *testing.T) {
 		other := b.group("other", durable.StreamOptions{})
 		o := other.worker()
 		b.append("a")
-		o.take(1)
-		b.cancel("a")
+		c := o.take(1)
+		if got := b.cancel("a"); got != o.ID() || o.cancels() != refOf(c[0]) {
+			t.Error("told:", got, o.cancels())
+		}
 		b.worker().nothing()
+		if code := o.settle(durable.Release, c...); code != "C" {
+			t.Error("code:", code)
+		}
+		b.clean()
 	})
 }

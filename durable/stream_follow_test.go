@@ -61,6 +61,7 @@ func TestStreamFollow(t *testing.T) {
 		if c := again.claim(1); len(c.Jobs) != 1 || c.Jobs[0].ID != "e" || !c.Jobs[0].Followed {
 			t.Errorf("%+v", c)
 		}
+		b.outlive("x")
 		for b.state("x") != "" {
 			again.claim(1)
 		}

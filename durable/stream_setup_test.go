@@ -268,6 +268,20 @@ func (b *streamBundle) sweep() durable.Swept {
 	}
 }
 
+// outlive waits until a job has expired, by Redis's clock.
+func (b *streamBundle) outlive(id string) {
+	b.Helper()
+	r, err := b.stream.Lookup(b.ctx, durable.LookupRequest{ID: id})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for !b.rdb.Time(b.ctx).Val().After(r.Expires) {
+		if b.ctx.Err() != nil {
+			b.Fatal(b.ctx.Err())
+		}
+	}
+}
+
 // due makes everything that is scheduled due now.
 func (b *streamBundle) due() {
 	b.Helper()

@@ -90,9 +90,8 @@ func TestStreamUnique(t *testing.T) {
 				w.settle(durable.Release, c...)
 			}},
 			{"expired", durable.Job{Expiry: time.Millisecond}, func(b *streamBundle, w *streamWorker) {
-				for b.state("a") != "" {
-					w.claim(1)
-				}
+				b.outlive("a")
+				w.nothing()
 			}},
 			{"lost too often", durable.Job{}, func(b *streamBundle, w *streamWorker) {
 				w.take(1)
