@@ -334,6 +334,41 @@ func TestListUnique(t *testing.T) {
 			}
 		})
 
+		t.Run("late copies of requests change nothing", func(t *testing.T) {
+			b := setup(t)
+			p, w := b.producer(), b.worker()
+			first := []*durable.Job{unique("a", "k"), unique("b", "k")}
+			for range 2 { // the second one after the job is gone, and its key is another's
+				a, err := p.Append(b.ctx, 1, first)
+				if err != nil || a.Taken != 2 || len(a.Refused) != 1 || a.Refused[0].Holder != "a" {
+					t.Errorf("%+v, %v", a, err)
+				}
+				if b.where("a") != "" {
+					c := w.take(1)
+					b.cancel("a")
+					w.settle(durable.Snooze, c...)
+					for range 2 {
+						late := []durable.Outcome{{Ref: durable.Ref{ID: "a", Token: c[0].Token}, Verdict: durable.Done}}
+						if s, err := w.Settle(b.ctx, w.settles+1, late); err != nil || codes(s) != "G" {
+							t.Error(s, err)
+						}
+					}
+					w.settles++
+					b.store(unique("other", "k"))
+				}
+			}
+			if a, err := p.Append(b.ctx, 2, jobsOf("c")); err != nil || a.Taken != 1 {
+				t.Error(a, err)
+			}
+			if _, err := p.Append(b.ctx, 1, first); !is(err, durable.ErrOutdated) {
+				t.Error(err)
+			}
+			b.places("2 0 0 0 0")
+			if got := b.holder(unique("d", "k")); got != "other" {
+				t.Errorf("held by %q", got)
+			}
+		})
+
 		t.Run("a thousand at once are one", func(t *testing.T) {
 			b := setup(t)
 			const clients, each = 8, 125
