@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,8 @@ func TestMemoryAnswersAsTheModel(t *testing.T) {
 			m.advance = time.Sleep
 			m.delays = []time.Duration{0, 0, time.Millisecond, 50 * time.Millisecond, 2 * time.Second}
 			m.times = []time.Duration{time.Millisecond, 49 * time.Millisecond, time.Second}
+			m.expiries = []time.Duration{0, 0, 0, time.Millisecond, 60 * time.Millisecond, 3 * time.Second}
+			m.cancels = true
 			m.run(rt, 6)
 		})
 		// What rapid panics with, it must see in its own goroutine; and it tells a failure from
@@ -47,6 +50,9 @@ type machine struct {
 	advance func(time.Duration)
 	delays  []time.Duration // of jobs and outcomes
 	times   []time.Duration // that pass
+
+	expiries []time.Duration // of jobs; none: they have none
+	cancels  bool            // jobs are cancelled, too
 
 	producers []*modelProducer
 	consumers []*modelConsumer
@@ -74,7 +80,7 @@ func newMachine(ctx context.Context, engine durable.Engine) *machine {
 // run does some rounds of about thirty steps each, and then sees that every job can end.
 func (m *machine) run(t *rapid.T, rounds int) {
 	for range rounds {
-		t.Repeat(map[string]func(*rapid.T){
+		steps := map[string]func(*rapid.T){
 			"":                 m.counts,
 			"advance":          m.wait,
 			"append":           m.append,
@@ -93,7 +99,11 @@ func (m *machine) run(t *rapid.T, rounds int) {
 			"let lease end":    m.expire,
 			"sweep":            m.sweep,
 			"leave":            m.leave,
-		})
+		}
+		if m.cancels {
+			steps["cancel"], steps["cancels"] = m.cancel, m.asked
+		}
+		t.Repeat(steps)
 	}
 	m.drain(t)
 }
@@ -129,6 +139,9 @@ func (m *machine) append(t *rapid.T) {
 			Payload: fmt.Appendf(nil, "%s life %d", id, m.model.lives),
 			Delay:   rapid.SampledFrom(m.delays).Draw(t, "delay"),
 		})
+		if len(m.expiries) > 0 {
+			p.batch[len(p.batch)-1].Expiry = rapid.SampledFrom(m.expiries).Draw(t, "expiry")
+		}
 	}
 	p.answer = m.model.append(p.batch, time.Now())
 	m.appendAgain(t)
@@ -290,6 +303,9 @@ func (m *machine) claimAgain(t *rapid.T) {
 			t.Fatalf("claim again: %+v", j)
 		}
 	}
+	if !slices.Equal(a.Expired, c.ended) {
+		t.Fatalf("claim again: expired %q, want %q", a.Expired, c.ended)
+	}
 	if !slices.Equal(got, want) || (a.Status == durable.ClaimJobs) != (len(got) > 0) {
 		t.Fatalf("claim again: %q with %v, want %v", a.Status, got, want)
 	}
@@ -353,6 +369,46 @@ func (m *machine) ended(t *rapid.T, c *modelConsumer) {
 	mustBe(t, "settle", err, nil)
 	if !slices.Equal(s.Codes, c.codes) || s.Gap {
 		t.Fatalf("settle %d of %s: %c, want %c", c.settles, c.ID(), s.Codes, c.codes)
+	}
+}
+
+// cancel asks by ID, half of the time for a job of another life.
+func (m *machine) cancel(t *rapid.T) {
+	operator := m.engine.(durable.Operator)
+	id := fmt.Sprint("job", rapid.IntRange(1, modelIDs).Draw(t, "id"))
+	if rapid.Bool().Draw(t, "another life") {
+		_, err := operator.Cancel(m.ctx, durable.CancelRequest{ID: id, Life: "another"})
+		mustBe(t, "cancel of another life", err, durable.ErrNoJob)
+		return
+	}
+	got, err := operator.Cancel(m.ctx, durable.CancelRequest{ID: id})
+	want := m.model.cancel(id)
+	if want == nil {
+		mustBe(t, "cancel", err, durable.ErrNoJob)
+		return
+	}
+	mustBe(t, "cancel", err, nil)
+	if got != *want {
+		t.Fatalf("cancel of %s: %+v, want %+v", id, got, *want)
+	}
+}
+
+// asked checks what a consumer is told of cancels.
+func (m *machine) asked(t *rapid.T) {
+	c := m.anyone(t)
+	got, err := c.Consumer.(durable.Teller).Cancels(m.ctx)
+	mustBe(t, "cancels", err, nil)
+	var want []durable.Ref
+	for _, j := range c.held {
+		if j.cancelling {
+			want = append(want, durable.Ref{ID: j.id, Token: j.token})
+		}
+	}
+	byID := func(a, b durable.Ref) int { return strings.Compare(a.ID, b.ID) }
+	slices.SortFunc(got, byID)
+	slices.SortFunc(want, byID)
+	if !slices.Equal(got, want) {
+		t.Fatalf("to be cancelled are %v, want %v", got, want)
 	}
 }
 

@@ -33,6 +33,8 @@ type modelJob struct {
 	id, payload                   string
 	attempts, crashes, deliveries int
 	due                           time.Time // not to be claimed before
+	expires                       time.Time // nor from then on, if it is not zero
+	cancelling                    bool      // it is held, and to be cancelled
 	holder                        *modelConsumer
 	token                         string
 	dead                          bool
@@ -47,6 +49,7 @@ type modelConsumer struct {
 	past     []durable.Ref // all it was ever told of
 	last     durable.ClaimRequest
 	given    []durable.Ref // by the last claim
+	ended    []string      // by the last claim: those that have expired
 	settles  uint64
 	outcomes []durable.Outcome
 	codes    []durable.Code
@@ -84,6 +87,9 @@ func (m *model) append(jobs []*durable.Job, now time.Time) durable.Appended {
 			break
 		}
 		j := &modelJob{id: job.ID, payload: string(job.Payload)}
+		if job.Expiry > 0 {
+			j.expires = now.Add(job.Expiry)
+		}
 		m.jobs[j.id] = j
 		if job.Delay > 0 {
 			m.wait(j, now.Add(job.Delay))
@@ -103,12 +109,57 @@ func (m *model) wait(j *modelJob, due time.Time) {
 	}
 }
 
-// free ends the claims of jobs, which come next, in whatever order.
+// free ends the claims of jobs, which come next, in whatever order, but for those that are to be cancelled.
 func (m *model) free(jobs []*modelJob) {
+	var next []*modelJob
 	for _, j := range jobs {
 		m.take(j)
+		if j.cancelling {
+			delete(m.jobs, j.id)
+		} else {
+			next = append(next, j)
+		}
 	}
-	m.first(jobs...)
+	m.first(next...)
+}
+
+// late tells whether no run of a job may begin any more.
+func (j *modelJob) late(now time.Time) bool { return !j.expires.IsZero() && !j.expires.After(now) }
+
+// forget ends a job that waits.
+func (m *model) forget(j *modelJob) {
+	delete(m.jobs, j.id)
+	is := func(k *modelJob) bool { return k == j }
+	m.later = slices.DeleteFunc(slices.Clone(m.later), is)
+	for i, group := range m.queue {
+		m.queue[i] = slices.DeleteFunc(slices.Clone(group), is)
+	}
+}
+
+// cancel is the answer to a cancel that is executed now; nil: there is no such job.
+func (m *model) cancel(id string) *durable.Cancelled {
+	j := m.jobs[id]
+	switch {
+	case j == nil || j.dead:
+		return nil
+	case j.holder != nil:
+		j.cancelling = true
+		return &durable.Cancelled{Running: true, Consumer: j.holder.ID()}
+	}
+	m.forget(j)
+	return &durable.Cancelled{}
+}
+
+// expire checks what a claim says that it has ended, and ends it.
+func (m *model) expire(t *rapid.T, c *modelConsumer, expired []string, now time.Time) {
+	for _, id := range expired {
+		j := m.jobs[id]
+		if j == nil || j.dead || j.holder != nil || !j.late(now) || slices.Contains(m.later, j) {
+			t.Fatalf("%s is expired, but is %+v", id, j)
+		}
+		m.forget(j)
+	}
+	c.ended = expired
 }
 
 // first puts jobs at the head of the queue.
@@ -152,9 +203,9 @@ func (m *model) promote(now time.Time) {
 
 // claimed checks the answer to a claim with a live lease and a new number.
 func (m *model) claimed(t *rapid.T, c *modelConsumer, r *durable.ClaimRequest, a *durable.Claimed, now time.Time) {
-	c.given = nil
+	c.given, c.ended = nil, nil
 	if len(c.held) > r.Held && r.Named == nil {
-		if a.Status != durable.ClaimReconcile || len(a.Jobs) > 0 {
+		if a.Status != durable.ClaimReconcile || len(a.Jobs)+len(a.Expired) > 0 {
 			t.Fatalf("claim with %d held of %d: %q, want reconcile", r.Held, len(c.held), a.Status)
 		}
 		return
@@ -169,6 +220,7 @@ func (m *model) claimed(t *rapid.T, c *modelConsumer, r *durable.ClaimRequest, a
 		m.free(unknown)
 	}
 	m.promote(now)
+	m.expire(t, c, a.Expired, now)
 	if len(a.Jobs) > r.Slots || (len(a.Jobs) > 0) != (a.Status == durable.ClaimJobs) || a.Status == durable.ClaimReconcile {
 		t.Fatalf("claim with %d slots: %q with %d jobs", r.Slots, a.Status, len(a.Jobs))
 	}
@@ -187,6 +239,8 @@ func (m *model) hand(t *rapid.T, c *modelConsumer, claim *durable.Claim, now tim
 	switch {
 	case j == nil || j.dead || j.holder != nil:
 		t.Fatalf("%s is given, but is %+v", claim.ID, j)
+	case j.late(now.Add(-m.slack)):
+		t.Fatalf("%s is given %v too late", claim.ID, now.Sub(j.expires))
 	case now.Add(m.slack).Before(j.due):
 		t.Fatalf("%s is given %v too early", claim.ID, j.due.Sub(now))
 	case m.tokens[ref] || claim.Fence <= m.fence:
@@ -253,6 +307,11 @@ func (m *model) end(o durable.Outcome, now time.Time) durable.Code {
 		return durable.CodeStale
 	}
 	m.take(j)
+	if j.cancelling && o.Verdict != durable.Done && o.Verdict != durable.Dead {
+		delete(m.jobs, j.id)
+		return durable.CodeCancelled
+	}
+	j.cancelling = false
 	switch o.Verdict {
 	case durable.Release: // the caller puts them back, all at once
 	case durable.Done:
@@ -295,10 +354,19 @@ func (m *model) lose(c *modelConsumer, now time.Time, s *durable.Swept) (innocen
 	for _, j := range c.held {
 		if blamed && !suspect(j) {
 			innocent = append(innocent, j)
-			s.Returned++
+			if j.cancelling {
+				s.Ended++
+			} else {
+				s.Returned++
+			}
 			continue
 		}
 		m.take(j)
+		if j.cancelling {
+			delete(m.jobs, j.id)
+			s.Ended++
+			continue
+		}
 		if j.crashes++; j.crashes >= m.maxCrashes {
 			j.dead = true
 			s.Dead++

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -285,4 +287,65 @@ func TestMemoryDelaysWhatLostItsWorker(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A cancel leaves a hole where the job was, or takes it out of the heap; what is around it keeps its order.
+func TestMemoryKeepsTheOrderAroundWhatIsCancelled(t *testing.T) {
+	t.Parallel()
+	for name, delay := range map[string]time.Duration{"pending": 0, "scheduled": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := setupMemory(t)
+				random := rand.New(rand.NewPCG(1, 2))
+				const n = 1000
+				left := make(map[int]bool)
+				for i := range n {
+					job := &durable.Job{ID: fmt.Sprint(i), Priority: i % 3}
+					if delay > 0 {
+						job.Delay = delay + time.Duration(i)*time.Millisecond
+					}
+					b.append(t, job)
+					left[i] = true
+				}
+				cancel := func(share float64) {
+					for i := range n {
+						if left[i] && random.Float64() < share {
+							if _, err := b.memory.Cancel(t.Context(), durable.CancelRequest{ID: fmt.Sprint(i)}); err != nil {
+								t.Fatal(err)
+							}
+							delete(left, i)
+						}
+					}
+				}
+				cancel(0.3)
+				if delay == 0 { // what is returned to the head is cancelled as well
+					var back []durable.Outcome
+					for _, c := range b.claim(t, 100) {
+						back = append(back, durable.Outcome{Ref: durable.Ref{ID: c.ID, Token: c.Token}, Verdict: durable.Release})
+					}
+					if _, err := b.c.Settle(t.Context(), 1, back); err != nil {
+						t.Fatal(err)
+					}
+				}
+				cancel(0.8)
+				time.Sleep(30 * time.Minute)
+				if stats, err := b.memory.Stats(t.Context()); err != nil || stats.Pending+stats.Scheduled != int64(len(left)) {
+					t.Errorf("stats are %+v, %v; want %d left", stats, err, len(left))
+				}
+				last := []int{-1, -1, -1} // of each priority
+				priority := 2
+				for len(left) > 0 {
+					for _, c := range b.claim(t, 50) {
+						i, err := strconv.Atoi(c.ID)
+						if err != nil || !left[i] || i <= last[i%3] || i%3 > priority {
+							t.Fatalf("%s comes after %v, in priority %d", c.ID, last, priority)
+						}
+						last[i%3], priority = i, i%3
+						delete(left, i)
+					}
+				}
+			})
+		})
+	}
 }

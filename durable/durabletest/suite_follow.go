@@ -360,9 +360,9 @@ func toldPromises() []promise {
 		}},
 		{"no more jobs can be followed at once than a page has", Limits{}, func(q *queue) {
 			f := q.follower()
-			ids := make([]string, durable.MaxPage)
-			for i := range ids {
-				ids[i] = fmt.Sprint("none-", i)
+			var ids []string
+			for i := range durable.MaxPage {
+				ids = append(ids, fmt.Sprint("none-", i))
 			}
 			for _, r := range f.follow(ids...) {
 				if r.State != "" {

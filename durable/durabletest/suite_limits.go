@@ -244,7 +244,7 @@ func keyLimitPromises() []promise {
 			lost.one("a")
 			heir.none("while it runs")
 			lost.lose()
-			c := heir.comes("lost", "a", "b", "c")
+			heir.comes("lost", "a", "b", "c")
 			for more := true; more; {
 				var err error
 				if more, err = heir.Leave(q.ctx); err != nil {
@@ -254,7 +254,7 @@ func keyLimitPromises() []promise {
 			last := q.worker()
 			seen := make(map[string]bool)
 			for range 3 {
-				c = last.comes("left", "a", "b", "c")
+				c := last.comes("left", "a", "b", "c")
 				seen[c.ID] = true
 				last.done(c)
 			}
