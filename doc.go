@@ -25,14 +25,16 @@
 //
 //   - dropped, evicted: a drop policy discarded the incoming job, or displaced
 //     an accepted one.
-//   - refused: Redis said no for good, mostly because the ID is already there.
+//   - refused: Redis said no for good: a dead job has the ID, or a key holds something else.
+//     (A live job with the same ID, or the same unique key, makes the later one a duplicate,
+//     whose ticket follows the first.)
 //   - abandoned: it was not made durable in time and certainly never will be.
 //   - uncertain: it was sent, and no answer came in time. It may still run;
 //     submit it again under the same ID.
 //   - dead: attempts used up, a permanent error, or it kept killing its worker.
 //     Redis keeps it for an operator.
-//   - cancelled: its record was removed from the store while it ran. Cancelling and expiry on
-//     request have their names (expired) and are not built yet.
+//   - cancelled: it was asked for, by Queue.Cancel, or its record was removed while it ran.
+//   - expired: it had waited longer than it was worth, and is never run.
 //   - detached: this process has stopped watching. The job is durable and goes on.
 //
 // # Guarantees, and what is not promised
