@@ -16,7 +16,7 @@ import (
 // process appends and claims: the two are two steps here.
 type handing struct {
 	*durable.Memory
-	each   time.Duration // an exchange takes
+	trip   func() // an exchange
 	handed atomic.Int64
 }
 
@@ -36,12 +36,12 @@ type handingProducer struct {
 }
 
 func (p *handingProducer) Append(ctx context.Context, n uint64, jobs []*durable.Job) (durable.Appended, error) {
-	time.Sleep(p.h.each)
+	p.h.trip()
 	return p.Producer.Append(ctx, n, jobs)
 }
 
 func (p *handingProducer) AppendFor(ctx context.Context, n uint64, jobs []*durable.Job, c durable.Consumer, r durable.ClaimRequest) (durable.Appended, []*durable.Claim, error) {
-	time.Sleep(p.h.each)
+	p.h.trip()
 	before, err := p.h.Stats(ctx)
 	if err != nil {
 		return durable.Appended{}, nil, err
@@ -61,12 +61,12 @@ type farConsumer struct {
 }
 
 func (c *farConsumer) Claim(ctx context.Context, r durable.ClaimRequest) (durable.Claimed, error) {
-	time.Sleep(c.h.each)
+	c.h.trip()
 	return c.Consumer.Claim(ctx, r)
 }
 
 func (c *farConsumer) Settle(ctx context.Context, n uint64, outcomes []durable.Outcome) (durable.Settled, error) {
-	time.Sleep(c.h.each)
+	c.h.trip()
 	return c.Consumer.Settle(ctx, n, outcomes)
 }
 
@@ -123,7 +123,7 @@ func TestHandingOver(t *testing.T) {
 	// Else append and claim, each with one request under way, miss each other for good: what is
 	// appended while a claim is under way is not in that, and so the next append is not the first in line.
 	bubble(t, "goes on under load where workers are quick", func(t *testing.T) {
-		h := &handing{Memory: durable.NewMemory(nil), each: time.Millisecond}
+		h := &handing{Memory: durable.NewMemory(nil), trip: func() { time.Sleep(time.Millisecond) }}
 		const jobs = 20_000
 		if handed := saturate(t, h, 20, jobs, 50*time.Microsecond); handed < jobs/2 {
 			t.Errorf("%d of %d jobs", handed, jobs)
@@ -131,7 +131,7 @@ func TestHandingOver(t *testing.T) {
 	})
 
 	bubble(t, "does not hold appends up where workers are slow", func(t *testing.T) {
-		h := &handing{Memory: durable.NewMemory(nil), each: time.Millisecond}
+		h := &handing{Memory: durable.NewMemory(nil), trip: func() { time.Sleep(time.Millisecond) }}
 		_, kind := h.serve(t, 2, time.Second)
 		for range 100 {
 			began := time.Now()
