@@ -229,6 +229,28 @@ func limits(t *testing.T, of maker) {
 		}
 	})
 
+	t.Run("whoever comes and ends before it is claimed lets the next come", func(t *testing.T) {
+		t.Parallel()
+		b := setupQueue(t, of, nil)
+		b.limit(durable.Limits{KeyConcurrency: 1})
+		b.appendJobs(keyed("k1", "k2", "k3", "k4", "k5"))
+		w := b.worker()
+		c := w.gets(9, "J k1")
+		b.append("a", "b")
+		w.settle(durable.Done, c.Jobs...) // k2 comes
+		b.rdb.HSet(b.ctx, b.key("job:k2"), "expires_at_ms", 1)
+		c = w.gets(2, "J a b") // and k3 in place of it
+		if len(c.Expired) != 1 {
+			t.Errorf("%+v", c)
+		}
+		if _, err := b.list.Cancel(b.ctx, durable.CancelRequest{ID: "k3"}); err != nil { // and k4 in place of that
+			t.Fatal(err)
+		}
+		w.gets(9, "J k4")
+		w.gets(9, "E")
+		b.places("0 1 3 0 0")
+	})
+
 	t.Run("an index that has too many is judged by the jobs, and a wait that nobody ends is over by itself", func(t *testing.T) {
 		t.Parallel()
 		b := setupQueue(t, of, nil)

@@ -12,6 +12,7 @@ Entries of lists are not searched: they are surplus then, and dropped where they
 --#include list_base
 --#include list_engine
 --#include told
+--#include list_limits
 --#include list_unique
 --#include list_retain
 --#include list_end

@@ -346,7 +346,9 @@ local function take(source)
     looks = looks - passed
   end
 end
+keys_later = {}
 for _, source in ipairs(ready_sources) do take(source) end
+for _, key in ipairs(keys_later) do key_next(key) end
 ready_left()
 if taken > 0 then
   first_fence = math.max((whole(redis.call('HGET', counters, 'fence')) or 0) + 1, now)

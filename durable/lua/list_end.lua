@@ -1,5 +1,5 @@
---[[ list_end: the end of a job that was not done: cancelled, or expired. Not a script of its own. Needs told, list_unique
-and list_retain.
+--[[ list_end: the end of a job that was not done: cancelled, or expired. Not a script of its own. Needs told, list_limits,
+list_unique and list_retain.
 
 A job that is asked to be cancelled has cancel_ms, since when; one that is claimed then is named in cancels:<consumer> (ID →
 token) too, which is how its consumer finds out. It never waits again: whoever would return it ends it.
@@ -15,6 +15,7 @@ end
 -- retention_ms and unique. The caller removes its entry, afterwards, and counts it.
 local function finish(job_id, how, by, retention, unique)
   tell(job_id, how == 'cancelled' and 'x' or 'e')
+  key_ended(job_id)
   retention = whole(retention) or 0
   if retention == 0 then
     erase(job_id, unique)

@@ -13,6 +13,7 @@ A job that waits and has expired ends. Its record, where it leaves one, may be o
 ]]
 --#include list_base
 --#include told
+--#include list_limits
 --#include list_unique
 --#include list_retain
 --#include list_end

@@ -42,8 +42,8 @@ local function give_back(consumer, job_id, charge, max_crashes, max_corrupt)
     return 'dropped'
   end
 
-  key_ended(job_id) -- what waits for that comes behind this one
   local became
+  if not asked(fields[4]) then key_ended(job_id) end -- what waits for that comes behind this one
   if asked(fields[4]) then
     finish(job_id, 'cancelled', token, fields[5], fields[6])
     heard(consumer, job_id)

@@ -1,7 +1,7 @@
 --[[ list_limits: how much may be claimed. Not a script of its own. Needs limits: what meta says of them; nobody has set any: no
 command.
 
-Gives queue_allows, key_allows, key_holds, key_taken, rates_noted and key_ended.
+Gives queue_allows, key_allows, key_holds, key_taken, rates_noted, key_ended, key_next and keys_later.
 
 Claims of the queue are counted where they are, in the lists of the consumers. Those of a key are in an index, which is never
 believed when it says no: running:<key> (zset, ID → when it was claimed) has them all, and those it has too many are found by
@@ -165,13 +165,9 @@ local function rates_noted(taken)
   end
 end
 
--- key_ended tells that a job, whose hash is still there, is claimed no more when this script is through; again is harmless.
--- The next one that waits for its key becomes pending, before all others.
-local function key_ended(job_id)
-  if max_key_claims == 0 then return end
-  local key = redis.pcall('HGET', prefix .. 'job:' .. job_id, 'limit_key')
-  if type(key) ~= 'string' then return end
-  if redis.pcall('ZREM', prefix .. 'running:' .. key, job_id) ~= 1 then return end
+-- key_next makes the next one that waits for the end of a claim pending, before all others. Should it have to wait all
+-- the same, it does so in its turn.
+local function key_next(key)
   local held = prefix .. 'held:' .. key
   for _ = 1, judged do
     local first = redis.pcall('ZRANGE', held, 0, 0)
@@ -180,13 +176,29 @@ local function key_ended(job_id)
     local job = prefix .. 'job:' .. waits
     local f = redis.pcall('HMGET', job, 'status', 'limit_key', 'held_ms')
     local due = tonumber(redis.call('ZSCORE', scheduled, waits) or '')
-    local its = not f.err and f[1] == 'scheduled' and f[2] == key and due and due == tonumber(f[3] or '')
-    if its then
+    if not f.err and f[1] == 'scheduled' and f[2] == key and due and due == tonumber(f[3] or '') then
       ready_return(waits)
       redis.call('HSET', job, 'status', 'pending')
       redis.call('ZREM', scheduled, waits)
+      return
     end
     redis.call('ZREM', held, waits)
-    if its then return end
+  end
+end
+
+local keys_later -- a list: of keys of which the next is to come later, while the script reads what waits
+
+-- key_ended tells that a job, whose hash is still there, is claimed no more when this script is through, or, if it is pending, that
+-- it will not be: so the next one of its key comes. Again is harmless.
+local function key_ended(job_id)
+  if max_key_claims == 0 then return end
+  local ended = redis.pcall('HMGET', prefix .. 'job:' .. job_id, 'limit_key', 'status')
+  local key = not ended.err and ended[1]
+  if not key then return end
+  if redis.pcall('ZREM', prefix .. 'running:' .. key, job_id) ~= 1 and (ended[2] or 'pending') ~= 'pending' then return end
+  if keys_later then
+    keys_later[#keys_later + 1] = key
+  else
+    key_next(key)
   end
 end

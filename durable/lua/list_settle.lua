@@ -120,7 +120,6 @@ end
 
 -- cancel ends a claim that would wait again otherwise; reason is that of a failure, if it was one.
 local function cancel(job_id, token, f, again, reason)
-  key_ended(job_id)
   if reason and not again and (whole(f[2]) or 0) > 0 then
     local attempts = (whole(redis.call('HGET', job_prefix .. job_id, 'attempts')) or 0) + 1
     redis.call('HSET', job_prefix .. job_id, 'attempts', attempts, 'reason', reason)
