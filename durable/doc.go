@@ -124,7 +124,7 @@
 //	bounds           | backlog, dead,     | backlog, dead,      | backlog, dead,      | backlog, dead,
 //	                 | corrupt, completed | corrupt, completed  | completed           | corrupt, completed
 //	expiry           | when it is met     | when it is met      | when it is met      | when it is met
-//	unique keys      | yes                | yes                 | yes                 | no
+//	unique keys      | yes                | yes                 | yes                 | yes
 //	cancelling       | yes                | yes                 | yes                 | yes
 //	results          | yes                | yes                 | yes                 | yes
 //	commands per job | 5 and the batch's  | 5 and the batch's   | none                | 5 and the batch's (4)
