@@ -127,6 +127,8 @@
 //	unique keys      | yes                | yes                 | yes                 | yes
 //	cancelling       | yes                | yes                 | yes                 | yes
 //	results          | yes                | yes                 | yes                 | yes
+//	following        | a stream each      | a stream each       | yes                 | a stream each
+//	limits           | yes                | yes                 | yes                 | no (7)
 //	commands per job | 5 and the batch's  | 5 and the batch's   | none                | 5 and the batch's (4)
 //	bytes per job    | about 480 (5)      | about 590 (5)       | its own             | about 330 (5)
 //	server's time    | 1                  | about 1.2           | none                | about 1.7
@@ -137,7 +139,8 @@
 // (1) A list and a stream have one order, and it is that of arrival. (2) A list's entry is taken by one
 // consumer, and then it is not there for others; so is a set's. (3) Before all that waits with its priority. (4) They are
 // dearer. (5) Waiting, with 100 bytes of payload, on Redis 7.0.15. (6) Without BLMOVE (before 6.2) it waits in BRPOPLPUSH,
-// which the first check finds out and warns of; the scripts need the replication of effects, the default since 5.0.
+// which the first check finds out and warns of; the scripts need the replication of effects, the default since 5.0. (7) What
+// waits for its key has to step aside meanwhile, and an entry of a stream stays where it is: not built yet.
 //
 // # Scripts
 //
