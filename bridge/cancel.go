@@ -26,7 +26,7 @@ import (
 // most until ctx ends, whose error and cause it returns then: the job may be cancelled or not.
 func (q *Queue) Cancel(ctx context.Context, id string) (durable.Cancelled, error) {
 	found := false
-	for _, j := range q.front.Remove(func(j *job) bool { return j.id == id }) {
+	for _, j := range q.front.Remove(func(j *job) bool { return j.id() == id }) {
 		q.endUnstored(j, EventCancelled, local.Cancelled, nil)
 		found = true
 	}
@@ -166,7 +166,7 @@ func (s *shipper) cancelWanted() {
 	for _, w := range list {
 		var found *job
 		for i, j := range s.hand {
-			if j.id != w.id || j.over {
+			if j.id() != w.id || j.over {
 				continue
 			}
 			if s.doubts == 0 || i >= s.request {

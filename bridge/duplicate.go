@@ -21,7 +21,7 @@ func (s *shipper) refused(j *job, r durable.Refusal) {
 	case j.over:
 		return
 	case r.Code == durable.RefusedDuplicate:
-		first = j.id
+		first = j.id()
 	case r.Code != durable.RefusedUnique:
 		s.end(j, local.Refused, durable.ErrBadKey)
 		return
@@ -52,7 +52,7 @@ func follows(s local.State) bool {
 // duplicate tells of a duplicate, which has been counted, and lets go of it.
 func (s *shipper) duplicate(j *job) {
 	s.q.following.stored(&j.Promise)
-	s.q.tell(Event{Type: EventDuplicate, ID: j.id, Kind: j.kind, Of: j.Ticket().Duplicate()})
+	s.q.tell(Event{Type: EventDuplicate, ID: j.id(), Kind: j.kind, Of: j.Ticket().Duplicate()})
 	s.free(j)
 }
 

@@ -68,17 +68,19 @@ const maxIDLen = 256
 // the job has ended or is durable, since a ticket may be held for long.
 type job struct {
 	local.Promise
-	id, kind string
-	size     int64
-	persist  time.Duration // by when it must be durable, on the queue's clock
-	slot     local.Slot[*job]
-	wire     *wire
+	kind    string
+	size    int64
+	persist time.Duration // by when it must be durable, on the queue's clock
+	slot    local.Slot[*job]
+	wire    *wire
 	// over is set once the slot was released: the job has ended, though the request it is part of
 	// may still be asked about. Written by the shipper only.
 	over bool
 	// named: its ID or its key may be somebody else's already.
 	named bool
 }
+
+func (j *job) id() string { return j.Ticket().ID() }
 
 // wire is what will be written of a job.
 type wire struct {
@@ -125,8 +127,8 @@ func (u *underWay) set(jobs []*job) {
 		if u.jobs == nil {
 			u.jobs = map[string]*job{}
 		}
-		if u.jobs[j.id] == nil { // else refused, for being there already
-			u.jobs[j.id] = j
+		if u.jobs[j.id()] == nil { // else refused, for being there already
+			u.jobs[j.id()] = j
 		}
 	}
 }

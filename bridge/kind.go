@@ -215,7 +215,7 @@ func (q *Queue) submit(ctx context.Context, wire *wire, named bool, p policy.Pol
 	if cause := q.intake.paused(); cause != nil && q.askIntake() {
 		return nil, q.refuse(policy.ReasonUnusable, wire.Kind, cause)
 	}
-	j := &job{id: wire.ID, kind: wire.Kind, size: size, wire: wire, named: named, persist: q.now() + q.opts.PersistWithin}
+	j := &job{kind: wire.Kind, size: size, wire: wire, named: named, persist: q.now() + q.opts.PersistWithin}
 	expires := q.expires(j)
 	j.InitFor(q.following.lookout, wire.ID)
 	if q.info.Replicas > 0 {
@@ -231,7 +231,7 @@ func (q *Queue) submit(ctx context.Context, wire *wire, named bool, p policy.Pol
 		j.wire = nil
 		q.count(EventDropped)
 		j.End(local.Dropped, nil)
-		q.tell(Event{Type: EventDropped, ID: j.id, Kind: j.kind})
+		q.tell(Event{Type: EventDropped, ID: j.id(), Kind: j.kind})
 	default:
 		q.emit(Event{Type: EventAccepted, ID: wire.ID, Kind: wire.Kind})
 		if expires > 0 {
@@ -286,7 +286,7 @@ func (q *Queue) endUnstored(j *job, event EventType, state local.State, cause er
 	default:
 	}
 	j.End(state, cause)
-	q.tell(Event{Type: event, ID: j.id, Kind: j.kind, Err: cause})
+	q.tell(Event{Type: event, ID: j.id(), Kind: j.kind, Err: cause})
 }
 
 // handling is a kind's handler and what governs its failures.

@@ -30,8 +30,8 @@ func (k *Kind[T]) SubmitMany(ctx context.Context, values []T, p policy.Policy) [
 	return out
 }
 
-// SubmitJobs is SubmitMany for jobs with IDs and settings of their own. Of two with the same ID the later one ends
-// refused, on its ticket.
+// SubmitJobs is SubmitMany for jobs with IDs and settings of their own. Of two with the same ID the later one is a
+// duplicate: its ticket follows the first.
 func (k *Kind[T]) SubmitJobs(ctx context.Context, jobs []Job[T], p policy.Policy) []Submitted {
 	out := make([]Submitted, len(jobs))
 	next := k.q.sharing(p)

@@ -324,9 +324,9 @@ func (s *shipper) take(answer durable.Appended) {
 			}
 			q.watched.Watch(&j.Promise) // not earlier: one too many ends detached, and is durable, then
 			q.following.stored(&j.Promise)
-			q.tell(Event{Type: EventEnqueued, ID: j.id, Kind: j.kind})
+			q.tell(Event{Type: EventEnqueued, ID: j.id(), Kind: j.kind})
 			if short {
-				q.tell(Event{Type: EventUnreplicated, ID: j.id, Kind: j.kind})
+				q.tell(Event{Type: EventUnreplicated, ID: j.id(), Kind: j.kind})
 			}
 			if delay := s.wires[i].Delay; delay > 0 {
 				q.dues.note(delay)
@@ -435,7 +435,7 @@ func (s *shipper) giveBack(j *job, state local.State, cause error) []Returned {
 	}
 	headers, _ := decodeHeaders(j.wire.Headers) // encoded by us
 	back := Returned{
-		ID: j.id, Kind: j.kind, Payload: j.wire.Payload, Headers: headers, Delay: j.wire.Delay,
+		ID: j.id(), Kind: j.kind, Payload: j.wire.Payload, Headers: headers, Delay: j.wire.Delay,
 		NotBefore: j.wire.notBefore, Expiry: j.wire.Expiry, LimitKey: j.wire.LimitKey, MaxAttempts: j.wire.MaxAttempts, Timeout: j.wire.Timeout, Retention: j.wire.Retention,
 		Priority: j.wire.Priority, Err: cause,
 	}
