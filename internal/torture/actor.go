@@ -32,6 +32,8 @@ type actor struct {
 	drills []*bridge.Kind[task]
 
 	stop     context.CancelFunc
+	enough   context.CancelFunc // of producing; what was accepted is seen to its end
+	watching tickets
 	rejected atomic.Int64
 }
 
@@ -64,6 +66,8 @@ func (a *actor) perform() error {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	a.stop = cancel
+	offering, enough := context.WithCancel(ctx)
+	a.enough = enough
 	terms := make(chan os.Signal, 2)
 	signal.Notify(terms, syscall.SIGTERM)
 	go func() {
@@ -112,14 +116,20 @@ func (a *actor) perform() error {
 	}
 	a.book.note(entry{E: noteUp})
 	fmt.Println("up") //nolint:forbidigo // the child speaks with its parent
+	var cancelling sync.WaitGroup
+	if r.Cancels > 0 {
+		cancelling.Go(func() { a.cancelSome(ctx) })
+	}
 	if r.Producers > 0 {
-		a.produce(ctx)
+		a.produce(ctx, offering)
 	}
 	if r.Workers > 0 {
 		<-ctx.Done()
 	}
 	cancel()
+	cancelling.Wait()
 	a.shutdown(true)
+	a.watching.Wait()
 	running.Wait()
 	for range r.Workers {
 		select {
@@ -152,7 +162,7 @@ func (a *actor) run(ctx context.Context, q *bridge.Queue) error {
 func (a *actor) open(store *durable.Redis, name string) (*bridge.Queue, error) {
 	r := &a.role
 	q, err := bridge.Open(engineNamed(r.Engine).open(store, name, &r.List), &bridge.Options{
-		Capacity: r.Capacity, Retry: r.Retry, Logger: a.log, OnEvent: a.event,
+		Capacity: r.Capacity, Retry: r.Retry, Logger: a.log, OnEvent: a.event, PersistWithin: r.PersistWithin,
 	})
 	if err != nil {
 		return nil, err
@@ -184,7 +194,7 @@ func (a *actor) event(e bridge.Event) {
 	case bridge.EventAccepted, bridge.EventStarted, bridge.EventRejected, bridge.EventDropped:
 		return // noted, or counted, where they happen
 	}
-	line := entry{E: e.Type.String(), ID: e.ID, D: e.Deliveries}
+	line := entry{E: e.Type.String(), ID: e.ID, D: e.Deliveries, O: e.Of}
 	if e.Err != nil {
 		line.S = e.Err.Error()
 	}
@@ -196,6 +206,8 @@ func (a *actor) obey(line string) {
 	switch line {
 	case "stop":
 		a.stop()
+	case "enough":
+		a.enough()
 	case "check":
 		ctx, cancel := context.WithTimeout(context.Background(), a.role.Patience)
 		defer cancel()

@@ -24,6 +24,10 @@ type life struct {
 	alone                       bool // reported without the replicas that were asked for
 	back                        bool // Shutdown returned it, or it ended without being durable
 	dead                        bool
+	cancels                     []entry       // asked, told and marked, in order
+	ends                        []entry       // of its tickets
+	contexts                    []entry       // that have ended under its runs
+	claims                      map[int]entry // by delivery, as noted by runs
 }
 
 // run is one execution of a handler.
@@ -79,7 +83,7 @@ func (l *lab) readHistory() *history {
 		}
 		j := h.jobs[e.ID]
 		if j == nil {
-			j = &life{id: e.ID}
+			j = &life{id: e.ID, claims: map[int]entry{}}
 			h.jobs[e.ID] = j
 		}
 		key := runKey{e.A, e.ID, e.D}
@@ -92,6 +96,14 @@ func (l *lab) readHistory() *history {
 			j.reported = e.T
 		case "unreplicated":
 			j.alone = true
+		case noteAsked, noteTold, noteMarked:
+			j.cancels = append(j.cancels, e)
+		case noteTicket:
+			j.ends = append(j.ends, e)
+		case noteContext:
+			j.contexts = append(j.contexts, e)
+		case noteClaimed:
+			j.claims[e.D] = e
 		case noteReturned, "evicted", "refused", "abandoned":
 			j.back = true
 		case noteStart:

@@ -29,6 +29,7 @@ type entry struct {
 	F  int64  `json:"f,omitempty"` // fence
 	N  int64  `json:"n,omitempty"` // start: the attempt; else a number
 	S  string `json:"s,omitempty"` // why
+	O  string `json:"o,omitempty"` // the ID of another job
 }
 
 // What can be noted, besides the transitions, which have the names of bridge.EventType.
@@ -45,8 +46,13 @@ const (
 	noteKill     = "kill"     // the conductor killed S, or found it dead
 	noteFreeze   = "freeze"
 	noteThaw     = "thaw"
-	noteLossy    = "lossy" // Redis lost what it was told from now on
-	noteStall    = "stall" // the process got no processor for N ms
+	noteLossy    = "lossy"      // Redis lost what it was told from now on
+	noteStall    = "stall"      // the process got no processor for N ms
+	noteTicket   = "ticket end" // of a watched one; S is its state, and why; N its result; O whose fate it shares
+	noteAsked    = "cancel asked"
+	noteTold     = "cancel told" // S is what Cancel said
+	noteMarked   = "marked"      // delivery D of a job was claimed, and asked to be cancelled
+	noteClaimed  = "claimed"     // N is when the job of a run was claimed, D the same delivery; F when it expires; ms, by Redis's clock
 )
 
 // conductor is the actor that makes the faults.

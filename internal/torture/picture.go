@@ -100,7 +100,7 @@ func (p *picture) read(ctx context.Context, rdb redis.UniversalClient, keys []st
 		case p.engine.name == "stream" && (name == "dead" || name == "corrupt"):
 		case name == "pending", name == "arriving", strings.HasPrefix(name, "processing:"):
 			results[i] = pipe.LRange(ctx, key, 0, -1)
-		case name == "scheduled", name == "dead", name == "corrupt":
+		case name == "scheduled", name == "dead", name == "corrupt", name == "completed":
 			results[i] = pipe.ZRange(ctx, key, 0, -1)
 		case name == "consumers":
 			results[i] = pipe.ZRangeWithScores(ctx, key, 0, -1)

@@ -39,17 +39,31 @@ type role struct {
 	Retry        policy.Retry
 
 	// Produce.
-	Jobs      int     // 0: until told to stop
-	Producers int     // goroutines; 0: none
-	Rate      float64 // jobs a second, of all together; 0: as fast as they are taken
-	Policy    string  // wait, reject, drop-incoming, drop-oldest
-	Wait      time.Duration
-	Kind      string // "drill" if empty
-	Task      task
-	WorkMax   int  // a run takes Task.Work to WorkMax ms
-	DelayMax  int  // every tenth job waits up to so many ms
-	Capacity  int  // of the front
-	Terse     bool // offers and refusals are counted, not noted
+	Jobs          int     // 0: until told to stop
+	Producers     int     // goroutines; 0: none
+	Rate          float64 // jobs a second, of all together; 0: as fast as they are taken
+	Policy        string  // wait, reject, drop-incoming, drop-oldest
+	Wait          time.Duration
+	Kind          string // "drill" if empty
+	Task          task
+	WorkMax       int           // a run takes Task.Work to WorkMax ms
+	DelayMax      int           // every tenth job waits up to so many ms
+	Capacity      int           // of the front
+	Terse         bool          // offers and refusals are counted, not noted
+	IDs           string        // that its IDs begin with; its name if empty
+	First         int           // jobs are numbered from the one after this
+	Keys          int           // job n has one of so many unique keys; 0: none
+	Expiries      []int         // ms; job n has one of these; 0: none
+	Retention     time.Duration // of the records of two jobs in three
+	Mixed         bool          // some fail, for good or once, and some ignore their contexts
+	Watch         bool          // the end of every ticket is noted
+	Again         bool          // what ends uncertain is offered again
+	PersistWithin time.Duration
+
+	// Cancel.
+	Cancels    float64  // so many a second; 0: none
+	CancelOf   []string // what the IDs begin with
+	CancelRate float64  // how many jobs a second each of these has
 
 	// Patience is how long Shutdown may take.
 	Patience time.Duration
@@ -61,6 +75,8 @@ type task struct {
 	Deaf bool   `json:"deaf,omitempty"` // takes no notice of its context
 	Fail int    `json:"fail,omitempty"` // so many runs fail
 	Do   string `json:"do,omitempty"`   // exit, panic, goexit, alloc, permanent, shutdown
+	Look bool   `json:"look,omitempty"` // notes when it was claimed, and when the job expires
+	Sign bool   `json:"sign,omitempty"` // leaves its fence as the result
 	Pad  string `json:"pad,omitempty"`
 }
 

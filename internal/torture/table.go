@@ -28,6 +28,7 @@ var experiments = []*experiment{
 	{name: "E24", alone: true, run: mass, about: "a million ready, a million due at once, a dead consumer with 100,000"},
 	{name: "E25", ci: true, alone: true, run: compareWithModel, not: map[string]string{"stream": noModel}, about: "the engine against a model, by random steps"},
 	{name: "E26", alone: true, run: overload, about: "ten times more offered than can be done, with each policy"},
+	{name: "E27", ci: true, each: true, run: cancelUnderFire, about: "many processes cancel jobs that wait, run or have ended; workers killed, replies lost"},
 }
 
 // Why an experiment does not apply to an engine.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/seed-9dec4fca/weir/bridge"
+	"github.com/seed-9dec4fca/weir/durable"
 )
 
 // handle runs a task, with a line before and after.
@@ -17,6 +19,9 @@ func (a *actor) handle(ctx context.Context, d *bridge.Delivery[task]) error {
 	defer context.AfterFunc(ctx, func() {
 		a.book.note(entry{E: noteContext, ID: d.ID, D: d.Deliveries, S: context.Cause(ctx).Error()})
 	})()
+	if d.Value.Look {
+		a.lookUp(ctx, d)
+	}
 	outcome := "left" // by panic or Goexit
 	defer func() { a.book.note(entry{E: noteEnd, ID: d.ID, D: d.Deliveries, F: d.Fence, S: outcome}) }()
 	err := a.work(ctx, d)
@@ -25,6 +30,14 @@ func (a *actor) handle(ctx context.Context, d *bridge.Delivery[task]) error {
 		outcome = err.Error()
 	}
 	return err
+}
+
+// lookUp notes when this run was claimed and when its job expires, if Redis tells in time.
+func (a *actor) lookUp(ctx context.Context, d *bridge.Delivery[task]) {
+	info, err := a.queues[0].Operator().Lookup(ctx, d.ID)
+	if err == nil && info.State == durable.StateProcessing && info.Deliveries == d.Deliveries && !info.Expires.IsZero() {
+		a.book.note(entry{E: noteClaimed, ID: d.ID, D: d.Deliveries, N: info.Since.UnixMilli(), F: info.Expires.UnixMilli()})
+	}
 }
 
 // work is the effect.
@@ -60,6 +73,11 @@ func (a *actor) work(ctx context.Context, d *bridge.Delivery[task]) error {
 		if d.Deliveries == 1 { // whoever gets it next is not meant
 			a.shutdown(false)
 			a.stop()
+		}
+	}
+	if t.Sign {
+		if err := d.SetResult(strconv.AppendInt(nil, d.Fence, 10), 0); err != nil {
+			return err
 		}
 	}
 	if d.Attempt <= t.Fail {
