@@ -259,6 +259,9 @@ func (a *actor) leave(rdb redis.UniversalClient, before footprint, heap uint64) 
 			a.book.note(entry{E: "leak", S: fmt.Sprintf("%d slots of the front", length)})
 		}
 	}
+	for _, q := range a.queues {
+		a.book.note(entry{E: noteFront, N: int64(q.Counters().FrontExpired)})
+	}
 	if after.exceeds(before) {
 		a.book.note(entry{E: "leak", S: fmt.Sprintf("goroutines %d → %d, descriptors %d → %d", before.goroutines, after.goroutines, before.files, after.files)})
 	}

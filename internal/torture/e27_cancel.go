@@ -57,6 +57,7 @@ func cancelUnderFire(l *lab) {
 	p := l.look(rdb, l.name)
 	marks.judge(l)
 	l.checkTickets(h, p)
+	l.allTold(h)
 	l.checkCancels(h, p)
 	l.figure("kills", kills)
 	l.figure("cancelled", p.counters["cancelled"])

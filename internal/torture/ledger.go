@@ -34,16 +34,17 @@ type entry struct {
 
 // What can be noted, besides the transitions, which have the names of bridge.EventType.
 const (
-	noteUp       = "up"       // an actor is ready
-	noteDown     = "down"     // an actor has ended in order; S is its footprint
-	noteOffered  = "offered"  // Submit is about to be called
-	noteAccepted = "accepted" // it returned nil
-	noteStart    = "start"    // before the effect
-	noteEnd      = "end"      // after it; S is "ok" or the error
-	noteContext  = "context"  // a handler's context ended; S is the cause
-	noteReturned = "returned" // Shutdown handed the job back
-	noteDoubtful = "doubtful" // Shutdown named the job uncertain
-	noteKill     = "kill"     // the conductor killed S, or found it dead
+	noteUp       = "up"            // an actor is ready
+	noteDown     = "down"          // an actor has ended in order; S is its footprint
+	noteOffered  = "offered"       // Submit is about to be called
+	noteAccepted = "accepted"      // it returned nil
+	noteStart    = "start"         // before the effect
+	noteEnd      = "end"           // after it; S is "ok" or the error
+	noteContext  = "context"       // a handler's context ended; S is the cause
+	noteReturned = "returned"      // Shutdown handed the job back
+	noteDoubtful = "doubtful"      // Shutdown named the job uncertain
+	noteFront    = "front expired" // N jobs, in this process
+	noteKill     = "kill"          // the conductor killed S, or found it dead
 	noteFreeze   = "freeze"
 	noteThaw     = "thaw"
 	noteLossy    = "lossy"      // Redis lost what it was told from now on

@@ -29,6 +29,7 @@ var experiments = []*experiment{
 	{name: "E25", ci: true, alone: true, run: compareWithModel, not: map[string]string{"stream": noModel}, about: "the engine against a model, by random steps"},
 	{name: "E26", alone: true, run: overload, about: "ten times more offered than can be done, with each policy"},
 	{name: "E27", ci: true, each: true, run: cancelUnderFire, about: "many processes cancel jobs that wait, run or have ended; workers killed, replies lost"},
+	{name: "E28", ci: true, each: true, run: tooLate, about: "jobs expire behind a backlog; a worker frozen, Redis frozen and killed"},
 }
 
 // Why an experiment does not apply to an engine.

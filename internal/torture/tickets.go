@@ -50,6 +50,13 @@ func (e *entry) state() string {
 	return state
 }
 
+// allTold sees that every ticket of a process that was not killed has ended.
+func (l *lab) allTold(h *history) {
+	for id, j := range h.jobs {
+		l.require(j.accepted == 0 || len(j.ends) > 0 || len(h.fate(actorOf(id)).killed) > 0, "%s was accepted, and its ticket has not ended", id)
+	}
+}
+
 // checkTickets holds what watched tickets were told against what has become of their jobs. Those of killed processes
 // tell nothing; those of a process that was shut down before its tickets had ended hung.
 func (l *lab) checkTickets(h *history, p *picture) {
