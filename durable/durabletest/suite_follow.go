@@ -118,27 +118,10 @@ func (f *listener) silent(when string) {
 	mark := fmt.Sprintf("mark-%d", time.Now().UnixNano())
 	p := f.q.producer()
 	f.adopt(p.ID())
-	j := job(mark)
-	j.Priority = f.q.top()
-	p.store(j)
+	p.store(job(mark))
 	w := f.q.worker()
-	for {
-		c := w.take(1)[0]
-		if c.ID == mark {
-			w.done(c)
-			break
-		}
-		w.settled("O", outcome(c, durable.Release)) // never of those that are looked at: they are held, or gone
-	}
+	w.done(w.one(mark)) // nothing else waits
 	f.hears(when, "c "+mark)
-}
-
-// top is the highest priority there is.
-func (q *queue) top() int {
-	if q.capabilities().Priority {
-		return durable.MaxPriority
-	}
-	return 0
 }
 
 func followPromises() []promise {
