@@ -24,6 +24,67 @@ func TestListPartialEnds(t *testing.T) {
 	})
 }
 
+// A key with a window that a script has taken for a job which it then could not store is nobody's: neither is that job kept from
+// it when it is sent again, nor another one. And a job that was stored keeps it for that long, wherever the script stopped.
+func TestListPartialWindow(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, of maker) {
+		s := redistest.Start(t)
+		admin := s.Client(t)
+		for _, forbidden := range []string{"-lpush -zadd", "-pexpire", "-hincrby"} {
+			for _, again := range []string{"mine", "other"} {
+				t.Run(forbidden+", then "+again, func(t *testing.T) {
+					t.Parallel()
+					name := strings.ReplaceAll("q"+forbidden+again, " ", "")
+					b := setupQueueAt(t, of, s.Addr(), admin, name, nil)
+					free, rule := b.list, strings.Fields(b.list.ACLRule(name))[1:]
+					own := store(t, &redis.Options{Addr: s.Addr(), Username: name, Password: "secret"}, nil)
+					b.list = of(own, name, nil)
+					t.Cleanup(func() { _ = b.list.Close() })
+					permit := func(words ...string) {
+						t.Helper()
+						args := []any{"ACL", "SETUSER", name}
+						for _, w := range words {
+							args = append(args, w)
+						}
+						if err := admin.Do(b.ctx, args...).Err(); err != nil {
+							t.Fatal(err)
+						}
+					}
+					permit(append([]string{">secret"}, rule...)...)
+					keyed := func(id string) *durable.Job {
+						return &durable.Job{ID: id, Unique: &durable.Unique{Key: "key", Window: time.Hour}}
+					}
+					p := b.producer()
+					permit(strings.Fields(forbidden)...)
+					_, err := p.Append(b.ctx, 1, []*durable.Job{keyed("mine")})
+					stored := b.rdb.Exists(b.ctx, b.key("job:mine")).Val() == 1
+					if forbidden == "-lpush -zadd" && (stored || !is(err, durable.ErrInDoubt)) {
+						t.Fatal("it was not stopped before the job:", err)
+					}
+					permit(rule...)
+
+					b.list = free
+					if again == "other" {
+						if got := b.holder(keyed("other")); (got != "") != stored {
+							t.Errorf("the key of a job that is there (%v) is held by %q", stored, got)
+						}
+						return
+					}
+					if a, err := p.Append(b.ctx, 1, []*durable.Job{keyed("mine")}); err != nil || a.Taken != 1 || len(a.Refused) > 0 {
+						t.Fatalf("sent again: %+v, %v", a, err)
+					}
+					w := b.worker()
+					w.settle(durable.Done, w.take(1)...)
+					if got := b.holder(keyed("other")); got != "mine" {
+						t.Errorf("within the window the key is held by %q", got)
+					}
+				})
+			}
+		}
+	})
+}
+
 func stopEnds(t *testing.T, of maker, died bool) {
 	s := redistest.Start(t)
 	admin := s.Client(t)

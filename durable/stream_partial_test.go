@@ -187,6 +187,7 @@ func TestStreamAppendThatStoppedRunsNothing(t *testing.T) {
 			permit(append([]string{">secret"}, strings.Fields(b.stream.ACLRule(command))[1:]...)...)
 			p := b.producer()
 			jobs := append(jobsOf("a"), &durable.Job{ID: "later", Delay: time.Millisecond}, &durable.Job{ID: "b"})
+			jobs[2].Unique = &durable.Unique{Key: "key", Window: time.Hour}
 			permit("-" + command)
 			if _, err := p.Append(b.ctx, 1, jobs); !is(err, durable.ErrInDoubt) {
 				t.Fatal(err)
@@ -208,6 +209,9 @@ func TestStreamAppendThatStoppedRunsNothing(t *testing.T) {
 			work()
 			if runs["a"] != 1 || runs["b"] != 1 || runs["later"] != 1 {
 				t.Error("completed:", runs)
+			}
+			if till, _ := b.rdb.HGet(b.ctx, b.key("unique:key"), "until_ms").Int64(); till == 0 {
+				t.Error("the key is not kept after its job")
 			}
 			b.sweep()
 			b.places("0 0 0 0 0")

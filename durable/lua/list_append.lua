@@ -62,7 +62,7 @@ local room = stopped == 1 and 0 or max_backlog - backlog
 local taken, refused, seen = 0, {}, {}
 local store, entries, due = {}, {}, {} -- numbers of the jobs to store; IDs to push; dates and IDs
 local levels = {} -- of the priority of entries, where it is not 0
-local holders, keyed = {}, {} -- of the unique keys of this batch; for each to take: the key, the job, and the times
+local holders, keyed, kept = {}, {}, {} -- of the unique keys of this batch; what keyless gives for each to take, and to keep
 
 for i = 1, jobs do
   local job_id = ARGV[position + (i - 1) * words + 1]
@@ -80,8 +80,11 @@ for i = 1, jobs do
     end
   end
   if code == 'S' and more[i] then
-    local _, key = wish(ARGV[more[i] + 3])
-    if key then holders[key] = job_id end
+    local _, key, till = wish(ARGV[more[i] + 3])
+    if key then
+      holders[key] = job_id
+      kept[#kept + 1] = {key, job_id, 0, till}
+    end
   end
   local key
   if not code and more[i] then code, key = keyless(job_id, ARGV[more[i] + 3], holders) end
@@ -92,6 +95,7 @@ for i = 1, jobs do
     if key then
       holders[key[1]] = job_id
       keyed[#keyed + 1] = key
+      kept[#kept + 1] = key
     end
     store[#store + 1] = i
     local delay, level = '0'
@@ -124,7 +128,7 @@ local function claimable()
 end
 local direct = claimable()
 local token, fence = consumer .. ':' .. string.format('%d', claim), 0
-for _, k in ipairs(keyed) do take_key(unpack(k)) end
+for _, k in ipairs(keyed) do take_key(k[1], k[2], k[3]) end
 for i = 1, direct, 1000 do
   redis.call('LPUSH', processing, unpack(entries, i, math.min(i + 999, direct)))
 end
@@ -178,6 +182,9 @@ for _, i in ipairs(store) do
     end
     redis.call('HSET', keys[i], unpack(fields))
   end
+end
+for _, k in ipairs(kept) do
+  if k[4] > 0 then keep_key(k[1], k[2], k[4]) end
 end
 
 local refusals = table.concat(refused)

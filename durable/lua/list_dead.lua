@@ -41,7 +41,7 @@ local function act(job_id, unique)
     if key then
       local by, noted, till, bad = held_by(key)
       if bad or (by and by ~= job_id) then return false end
-      if noted ~= job_id then take_key(key, job_id, 0, till) end
+      if noted ~= job_id then take_key(key, job_id, till) end
     end
     ready_push({job_id})
     redis.call('HSET', job, 'status', 'pending', 'attempts', 0, 'crashes', 0, 'claim_token', '')

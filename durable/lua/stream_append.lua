@@ -65,7 +65,7 @@ end
 -- Decide first, write afterwards: what is already stored under this very position is the
 -- work of a script that stopped half-way, and counts as stored.
 local taken, refused, seen, accepted, stale = 0, {}, {}, {}, {}
-local holders, keyed = {}, {} -- of the unique keys of this batch; what take_key needs for those to take
+local holders, keyed, kept = {}, {}, {} -- of the unique keys of this batch; what keyless gives for each to take, and to keep
 for i = 0, jobs - 1 do
   local at = first + i * words
   local job_id = ARGV[at + 1]
@@ -80,8 +80,11 @@ for i = 0, jobs - 1 do
     if is == 'hash' then
       if redis.call('HGET', job, 'append') == id .. ':' .. n .. ':' .. i then
         code = 'S'
-        local _, key = wish(ARGV[at + words])
-        if key then holders[key] = job_id end
+        local _, key, till = wish(ARGV[at + words])
+        if key then
+          holders[key] = job_id
+          kept[#kept + 1] = {key, job_id, 0, till}
+        end
       elseif cancelled(job) then
         stale[i] = job
       else
@@ -99,6 +102,7 @@ for i = 0, jobs - 1 do
     if key then
       holders[key[1]] = job_id
       keyed[#keyed + 1] = key
+      kept[#kept + 1] = key
     end
     seen[job_id] = true
     accepted[#accepted + 1] = i
@@ -122,7 +126,7 @@ local function key_field(text)
   return {'unique', (wish(text))}
 end
 
-for _, key in ipairs(keyed) do take_key(unpack(key)) end
+for _, k in ipairs(keyed) do take_key(k[1], k[2], k[3]) end
 local entries = {}
 for _, i in ipairs(accepted) do
   local job_id, job_kind, payload, headers, delay, attempts, timeout, retention, expiry = fields(i)
@@ -147,6 +151,9 @@ for _, i in ipairs(accepted) do
       'headers', headers, 'max_attempts', attempts, 'timeout_ms', timeout, 'retention_ms', retention,
       'expires_at_ms', moment(expiry), unpack(key_field(unique)))
   end
+end
+for _, k in ipairs(kept) do
+  if k[4] > 0 then keep_key(k[1], k[2], k[4]) end
 end
 
 local missing = gap('append', last, number)

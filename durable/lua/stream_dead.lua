@@ -41,7 +41,7 @@ local function act(job_id, letter, unique)
     if key then
       local by, noted, till, bad = held_by(key)
       if bad or (by and by ~= job_id) then return false end
-      if noted ~= job_id then take_key(key, job_id, 0, till) end
+      if noted ~= job_id then take_key(key, job_id, till) end
     end
     tell(job_id, 'r')
     local b = letter_of(dead, letter)

@@ -7,7 +7,7 @@ whatever becomes of that job, until_ms. It is an index and no lock: the job is a
 these states, whatever did that; who ends the job deletes the key with it.
 
 Needs holding(id): a job's field unique, and the letters of the states it is in, '' for none of them. Gives unique_of(field),
-keeps(id, key), held_by(key), take_key(), let_go(), and for appends wish() and keyless().
+keeps(id, key), held_by(key), take_key(), keep_key(), let_go(), and for appends wish() and keyless().
 ]]
 -- unique_of gives the states, after, and the key of a job's field; nothing where it names none.
 local function unique_of(field)
@@ -32,18 +32,23 @@ local function held_by(key)
   return keeps(by, key) and by or nil, by, till
 end
 
--- take_key gives a key that nobody has to a job, and keeps it until a time at least, if that is not 0; before is until when
--- it was kept. One that was kept beyond its job may be about to expire: it is made anew.
-local function take_key(key, job_id, till, before)
+-- take_key gives a key that nobody has to a job; before is until when it was kept. One that was kept beyond its job may be
+-- about to expire: it is made anew.
+local function take_key(key, job_id, before)
   local name = prefix .. 'unique:' .. key
   if before > 0 then
     redis.call('HSET', name, 'holder', job_id) -- first, as a full server refuses it
     redis.call('DEL', name)
   end
-  if till > 0 then
-    redis.call('HSET', name, 'holder', job_id, 'until_ms', string.format('%.0f', till))
-  else
-    redis.call('HSET', name, 'holder', job_id)
+  redis.call('HSET', name, 'holder', job_id)
+end
+
+-- keep_key keeps the key of a job until a time at least. It comes when the job is stored: one that is not, because a script
+-- stopped half-way, would be kept from its own key.
+local function keep_key(key, job_id, till)
+  local name = prefix .. 'unique:' .. key
+  if redis.call('HGET', name, 'holder') == job_id then
+    redis.call('HSET', name, 'until_ms', string.format('%.0f', till))
   end
 end
 
@@ -72,7 +77,7 @@ local function wish(text)
 end
 
 -- keyless is the code for a job that another one keeps from its key, be it one of the same batch (holders: key → ID); or
--- nil, and what take_key needs, if it has one.
+-- nil, and what take_key and keep_key need, if it has one: the key, the job, and until when it was kept and is to be.
 local function keyless(job_id, text, holders)
   local _, key, till = wish(text)
   if not key then return nil end
@@ -80,5 +85,5 @@ local function keyless(job_id, text, holders)
   if not by then by, _, before, bad = held_by(key) end
   if bad then return 'K' end
   if by then return 'U' .. #by .. ':' .. by end
-  return nil, {key, job_id, till, before}
+  return nil, {key, job_id, before, till}
 end
