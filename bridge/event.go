@@ -96,7 +96,7 @@ func (t EventType) String() string {
 type Counters struct {
 	Enqueued, Refused, Abandoned, Uncertain        uint64
 	Duplicate                                      uint64 // not stored: their tickets follow another job
-	Cancelled, Expired                             uint64 // that this process has ended or seen end so
+	Cancelled, Expired                             uint64 // by this process: in its front, by its calls of Cancel, by its claims
 	FrontCancelled, FrontExpired                   uint64 // of these, those that had not been stored
 	Started, Completed, Retried, Snoozed, Released uint64
 	Unhandled, Dead, Stale, Gone, Unsettled        uint64

@@ -107,6 +107,21 @@ func TestExpiry(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	})
+	bubble(t, "in the store, with no worker at all: at its time, if somebody waits for it", func(t *testing.T) {
+		b := setup(t, nil)
+		kind := bridge.NewKind[int](b.q, "count", nil)
+		unwatched := submitJob(t, kind, bridge.Job[int]{ID: "unwatched", Expiry: time.Minute})
+		watched, began := submitJob(t, kind, hour), time.Now()
+		if err := watched.Wait(t.Context()); !errors.Is(err, local.ErrExpired) || time.Since(began) > time.Hour+time.Second {
+			t.Errorf("%v, after %v", err, time.Since(began))
+		}
+		if got := b.stored(t); unwatched.State() != local.Enqueued || got.Pending != 1 {
+			t.Errorf("nobody looks at it: %v, %+v", unwatched.State(), got)
+		}
+		if err := unwatched.Wait(t.Context()); !errors.Is(err, local.ErrExpired) {
+			t.Errorf("the first look, much later: %v", err)
+		}
+	})
 	bubble(t, "the time in the front counts", func(t *testing.T) {
 		b := setup(t, nil)
 		kind := bridge.NewKind[int](b.q, "count", nil)

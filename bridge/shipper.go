@@ -331,6 +331,9 @@ func (s *shipper) take(answer durable.Appended) {
 			if delay := s.wires[i].Delay; delay > 0 {
 				q.dues.note(delay)
 			}
+			if left := s.wires[i].Expiry; left > 0 && q.following.engine != nil {
+				q.expiries.keep(&j.Promise, left)
+			}
 			s.free(j)
 		}
 	}
