@@ -227,6 +227,17 @@ func TestListWaitsWithWhatThereIs(t *testing.T) {
 		}
 	})
 
+	t.Run("for longer than an exchange may take", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t)
+		b := setupListAt(t, s.Addr(), s.Client(t), "q", nil)
+		l := store(t, &redis.Options{Addr: s.Addr()}, &durable.RedisOptions{Timeout: durable.Park / 4}).List("q", nil)
+		t.Cleanup(func() { _ = l.Close() })
+		if err := b.workerOf(l, long).Await(b.ctx); err != nil {
+			t.Error(err)
+		}
+	})
+
 	t.Run("a server with neither is refused by name", func(t *testing.T) {
 		t.Parallel()
 		s := without(t, "BLMOVE", "BRPOPLPUSH")

@@ -39,7 +39,7 @@ func ownOptions(o redis.Options, opts *RedisOptions, g *gate) *redis.Options {
 	o.DialerRetryBackoff = nil
 
 	o.DialTimeout = opts.DialTimeout
-	o.ReadTimeout = opts.Timeout
+	o.ReadTimeout = max(opts.Timeout, drainTimeout) // of a command that blocks; all others end with their contexts
 	o.WriteTimeout = opts.Timeout
 	o.PoolTimeout = opts.Timeout
 	o.ContextTimeoutEnabled = true
@@ -95,7 +95,7 @@ func ownClusterOptions(o redis.ClusterOptions, opts *RedisOptions, g *gate) *red
 	o.DialerRetryBackoff = nil
 
 	o.DialTimeout = opts.DialTimeout
-	o.ReadTimeout = opts.Timeout
+	o.ReadTimeout = max(opts.Timeout, drainTimeout) // of a command that blocks; all others end with their contexts
 	o.WriteTimeout = opts.Timeout
 	o.PoolTimeout = opts.Timeout
 	o.ContextTimeoutEnabled = true
