@@ -83,6 +83,7 @@ func TestPurgeUnderLoadOfSeveralProcesses(t *testing.T) {
 	producers := []*child{c.start(t, "producer", "p1", each), c.start(t, "producer", "p2", each)}
 	q := open(t, c.rdb, c.queue, nil, nil)
 	ctx := patient(t)
+	eventually(t, "some have run", func() bool { return c.counter(t, "completed") > 0 })
 	purged := 0
 	eventually(t, "everything has run or is purged", func() bool {
 		p, err := q.Operator().Purge(ctx, durable.PurgeRequest{Confirm: c.queue})
