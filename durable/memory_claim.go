@@ -142,7 +142,7 @@ func (m *Memory) claim(c *memoryMember, r *ClaimRequest, now time.Time) Claimed 
 		}
 		j := m.pending.head()
 		if j.expired(now) {
-			m.pending.popHead()
+			m.pick(j)
 			m.expire(j, now)
 			answer.Expired = append(answer.Expired, j.id)
 			continue

@@ -162,7 +162,7 @@ func (m *Memory) giveBack(c *memoryMember, j *memoryJob) State {
 	return StatePending
 }
 
-// pick takes a job that waits out of its place.
+// pick takes a job that waits out of its place, for good.
 func (m *Memory) pick(j *memoryJob) {
 	if j.state == StatePending {
 		m.pending.remove(j)
@@ -170,6 +170,7 @@ func (m *Memory) pick(j *memoryJob) {
 		m.scheduled.remove(j)
 		m.unlimit(j)
 	}
+	m.nextOf(j, time.Now())
 }
 
 // remove forgets a job that is in no place any more.

@@ -140,9 +140,14 @@ func (m *Memory) counted(j *memoryJob, claimed bool, now time.Time) {
 		k.next = l.set.KeyRate.take(k.next, now)
 	default:
 		delete(k.claims, j)
-		if len(k.waiting) > 0 && l.waitKey(k, now) == 0 {
-			m.hurry(k.waiting[0])
-		}
+		m.nextOf(j, now)
+	}
+}
+
+// nextOf lets the next with the key of a job go, if it may: the job's claim has ended, or it will never be claimed.
+func (m *Memory) nextOf(j *memoryJob, now time.Time) {
+	if k := m.limits.keys[j.limitKey]; k != nil && len(k.waiting) > 0 && m.limits.waitKey(k, now) == 0 {
+		m.hurry(k.waiting[0])
 	}
 }
 

@@ -73,10 +73,8 @@ func (m *Memory) size(s State) int {
 // purge deletes the job that is the first of its state, as in has listed it; of claims, any.
 func (m *Memory) purge(j *memoryJob) {
 	switch j.state {
-	case StatePending:
-		m.pending.popHead()
-	case StateScheduled:
-		m.unlimit(m.scheduled.pop())
+	case StatePending, StateScheduled:
+		m.pick(j)
 	case StateDead:
 		m.dead.popHead()
 	case StateCompleted, StateCancelled, StateExpired:
