@@ -72,7 +72,7 @@ func TestMemoryLimits(t *testing.T) {
 				t.Errorf("%d are claimed, want one", n)
 			}
 		}},
-		{"other limits are looked at at once", func(t *testing.T, b *memoryBundle) {
+		{"other limits count at once", func(t *testing.T, b *memoryBundle) {
 			limit(t, b, durable.Limits{KeyConcurrency: 1})
 			b.append(t, key(0), key(1), key(2), key(3))
 			if n := len(b.claim(t, 4)); n != 1 {
