@@ -278,14 +278,19 @@ func (q *Queue) Follow(ctx context.Context, id string) (*Ticket, error) {
 	records, err := f.join(ctx, []string{id})
 	switch {
 	case err != nil:
-		f.finish(p, id, local.Detached, err)
+		q.watched.Leave(id, p)
 		return nil, q.followFailed(err)
 	case p.Ticket().State().Ended():
+		return p.Ticket(), nil
 	case records[0].State == "":
-		f.finish(p, id, local.Detached, durable.ErrNoJob)
+		q.watched.Leave(id, p)
 		return nil, fmt.Errorf("bridge: follow: %w: %q", durable.ErrNoJob, id)
-	case q.watched.Find(id) == p:
-		f.bring(p, id, records[0])
+	}
+	// The first of those who share a ticket may be that of a call that has failed.
+	if first := q.watched.Find(id); first != nil {
+		if _, life := first.Origin(); life == f.life(records[0].Life) {
+			f.bring(first, id, records[0])
+		}
 	}
 	return p.Ticket(), nil
 }

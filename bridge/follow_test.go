@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-9dec4fca/weir/bridge"
@@ -65,6 +66,40 @@ func TestFollow(t *testing.T) {
 			}
 		}
 		runtime.KeepAlive(kept)
+	})
+	// Two calls for one job shared one ticket, and the one whose context ended first ended that of the other.
+	bubble(t, "the job that another caller has given up to follow", func(t *testing.T) {
+		a := setupApart(t, nop)
+		id := submit(t, a.kind, 1).ID()
+		_ = a.producer.q.Flush(t.Context())
+		again := setupOn(t, a.memory, nil)
+		again.gate.Hold(durabletest.OpFollow)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		gaveUp := make(chan error)
+		go func() {
+			_, err := again.q.Follow(ctx, id)
+			gaveUp <- err
+		}()
+		synctest.Wait()
+		followed := make(chan *bridge.Ticket)
+		go func() {
+			ticket, err := again.q.Follow(t.Context(), id)
+			if err != nil {
+				t.Error(err)
+			}
+			followed <- ticket
+		}()
+		if err := <-gaveUp; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		again.gate.Release(durabletest.OpFollow)
+		ticket := <-followed
+		if ticket == nil || ticket.State() != local.Enqueued {
+			t.Fatalf("got %+v", ticket)
+		}
+		a.consumer.run(t, nil)
+		ends(t, ticket, nil, "")
 	})
 	bubble(t, "none", func(t *testing.T) {
 		a := setupApart(t, nop)

@@ -157,6 +157,13 @@ func (p *Promise) join(first *Promise, most int) bool {
 	return true
 }
 
+// shared tells whether others share what becomes of p.
+func (p *Promise) shared() bool {
+	p.ticket.mu.Lock()
+	defer p.ticket.mu.Unlock()
+	return p.ticket.more != nil && slices.ContainsFunc(p.ticket.more.twins, func(w weak.Pointer[Promise]) bool { return w.Value() != nil })
+}
+
 // catchUp brings p where first is, whose mu is held.
 func (p *Promise) catchUp(first *Ticket) {
 	s := first.status.Load()

@@ -137,6 +137,24 @@ func TestDuplicateSharesTheFateOfTheFirst(t *testing.T) {
 			t.Errorf("%v, %q, %v", late.Ticket().State(), late.Ticket().Result(), later.Ticket().State())
 		}
 	})
+	t.Run("who is left by the first", func(t *testing.T) {
+		t.Parallel()
+		r, first, alone := local.NewRegistry(3), promise("1"), promise("2")
+		second := promise("3")
+		r.Join("a", first)
+		r.Join("a", second)
+		r.Join("b", alone)
+		r.Leave("a", second) // shares, and is not found by the ID
+		r.Leave("a", first)
+		r.Leave("b", alone)
+		if r.Find("a") != first || r.Find("b") != nil {
+			t.Errorf("found %p and %p", r.Find("a"), r.Find("b"))
+		}
+		first.End(local.Completed, nil)
+		if second.Ticket().State() != local.Completed || alone.Ticket().State().Ended() {
+			t.Errorf("%v, %v", second.Ticket().State(), alone.Ticket().State())
+		}
+	})
 	t.Run("as many at once as may be watched", func(t *testing.T) {
 		t.Parallel()
 		r, first := local.NewRegistry(3), promise("a")

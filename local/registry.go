@@ -211,6 +211,16 @@ func (r *Registry) Forget(id string, p *Promise) {
 	}
 }
 
+// Leave takes back a Join of p, whose ticket nobody has been given. It goes on being watched, and is not ended, where others
+// share what becomes of it.
+func (r *Registry) Leave(id string, p *Promise) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.find(id) == p && !p.shared() {
+		r.remove(id)
+	}
+}
+
 // Unclaim notes that no worker of this process has the job of p any more, and that it may not have ended.
 func (r *Registry) Unclaim(p *Promise) {
 	p.ticket.status.And(^uint32(isClaimed))
