@@ -116,9 +116,12 @@ func (a *actor) perform() error {
 	}
 	a.book.note(entry{E: noteUp})
 	fmt.Println("up") //nolint:forbidigo // the child speaks with its parent
-	var cancelling sync.WaitGroup
+	var meddling sync.WaitGroup
 	if r.Cancels > 0 {
-		cancelling.Go(func() { a.cancelSome(ctx) })
+		meddling.Go(func() { a.cancelSome(ctx) })
+	}
+	if r.Follows > 0 {
+		meddling.Go(func() { a.followSome(offering) })
 	}
 	if r.Producers > 0 {
 		a.produce(ctx, offering)
@@ -126,8 +129,15 @@ func (a *actor) perform() error {
 	if r.Workers > 0 {
 		<-ctx.Done()
 	}
+	if r.Follows > 0 && r.Producers == 0 {
+		<-offering.Done()
+		meddling.Wait()
+		resting, end := context.WithTimeout(ctx, r.Wait)
+		a.watching.rest(resting)
+		end()
+	}
 	cancel()
-	cancelling.Wait()
+	meddling.Wait()
 	a.shutdown(true)
 	a.watching.Wait()
 	running.Wait()

@@ -28,28 +28,39 @@ const (
 // cancelSome cancels jobs by their IDs, until ctx ends: new ones, those that wait for long, and late ones; one in four twice at
 // once.
 func (a *actor) cancelSome(ctx context.Context) {
+	var second sync.WaitGroup
+	defer second.Wait()
+	a.manyTimes(ctx, a.role.Cancels, func(k int, id string) {
+		if k%4 == 0 {
+			second.Go(func() { a.cancel(ctx, id) })
+		}
+		a.cancel(ctx, id)
+	})
+}
+
+// manyTimes does something to jobs of others, so many times a second and each time on a goroutine of its own, until ctx ends. It waits
+// for all.
+func (a *actor) manyTimes(ctx context.Context, rate float64, do func(k int, id string)) {
 	r := &a.role
-	random := stream(r.Seed, r.Name, "cancel")
+	random := stream(r.Seed, r.Name, "others")
 	began := time.Now()
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	for k := 1; until(ctx, began.Add(time.Duration(float64(k)/r.Cancels*float64(time.Second)))); k++ {
-		id := jobID(r.CancelOf[random.IntN(len(r.CancelOf))], r.cancelled(random, time.Since(began)))
-		for range 1 + k%4/3 {
-			calls.Go(func() { a.cancel(ctx, id) })
-		}
+	for k := 1; until(ctx, began.Add(time.Duration(float64(k)/rate*float64(time.Second)))); k++ {
+		id := jobID(r.Others[random.IntN(len(r.Others))], r.other(random, time.Since(began)))
+		calls.Go(func() { do(k, id) })
 	}
 }
 
-// cancelled is the number of a job that is worth a try.
-func (r *role) cancelled(random *rand.Rand, running time.Duration) int {
-	last := max(1, int(running.Seconds()*r.CancelRate))
+// other is the number of a job that is worth a try.
+func (r *role) other(random *rand.Rand, running time.Duration) int {
+	last := max(1, int(running.Seconds()*r.OthersRate))
 	back := last // any
 	switch random.IntN(4) {
 	case 0, 1:
-		back = min(last, int(r.CancelRate/2)) // of the last 500 ms
+		back = min(last, int(r.OthersRate/2)) // of the last 500 ms
 	case 2:
-		back = min(last, int(r.CancelRate))
+		back = min(last, int(r.OthersRate))
 	}
 	return last - random.IntN(back)
 }

@@ -18,7 +18,7 @@ func cancelUnderFire(l *lab) {
 	names := []string{"producer0", "producer1"}
 	both := func(r role) role {
 		r.Addr, r.Timeout, r.SweepEvery = shared.Addr(), 400*time.Millisecond, 300*time.Millisecond
-		r.Cancels, r.CancelOf, r.CancelRate = 20, names, rate
+		r.Cancels, r.Others, r.OthersRate = 20, names, rate
 		return r
 	}
 	work := func(i int) role { return both(role{Name: fmt.Sprint("worker", i), Workers: 12}) }

@@ -24,10 +24,11 @@ type life struct {
 	alone                       bool // reported without the replicas that were asked for
 	back                        bool // Shutdown returned it, or it ended without being durable
 	dead                        bool
-	cancels                     []entry       // asked, told and marked, in order
-	ends                        []entry       // of its tickets
-	contexts                    []entry       // that have ended under its runs
-	claims                      map[int]entry // by delivery, as noted by runs
+	acceptedBy                  map[string]int // how often, by actor; what it follows counts too
+	cancels                     []entry        // asked, told and marked, in order
+	ends                        []entry        // of its tickets
+	contexts                    []entry        // that have ended under its runs
+	claims                      map[int]entry  // by delivery, as noted by runs
 }
 
 // run is one execution of a handler.
@@ -83,15 +84,18 @@ func (l *lab) readHistory() *history {
 		}
 		j := h.jobs[e.ID]
 		if j == nil {
-			j = &life{id: e.ID, claims: map[int]entry{}}
+			j = &life{id: e.ID, claims: map[int]entry{}, acceptedBy: map[string]int{}}
 			h.jobs[e.ID] = j
 		}
 		key := runKey{e.A, e.ID, e.D}
 		switch e.E {
 		case noteOffered:
 			j.offered = e.T
+		case noteFollowed:
+			j.acceptedBy[e.A]++
 		case noteAccepted:
 			j.accepted = e.T
+			j.acceptedBy[e.A]++
 		case "enqueued":
 			j.reported = e.T
 		case "unreplicated":

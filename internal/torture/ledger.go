@@ -50,6 +50,7 @@ const (
 	noteLossy    = "lossy"      // Redis lost what it was told from now on
 	noteStall    = "stall"      // the process got no processor for N ms
 	noteTicket   = "ticket end" // of a watched one; S is its state, and why; N its result; O whose fate it shares
+	noteFollowed = "followed"   // a ticket was given for the job of another
 	noteAsked    = "cancel asked"
 	noteTold     = "cancel told" // S is what Cancel said
 	noteMarked   = "marked"      // delivery D of a job was claimed, and asked to be cancelled

@@ -64,7 +64,7 @@ func (r *role) job(n int, random *rand.Rand) bridge.Job[task] {
 	if r.Keys > 0 {
 		job.Unique.Key = fmt.Sprint("key", n%r.Keys)
 	}
-	if n%3 > 0 {
+	if n%3 > 0 || r.IDs != "" || r.Keys > 0 {
 		job.Retention = r.Retention
 	}
 	if r.Mixed {
@@ -93,7 +93,15 @@ func (a *actor) offer(ctx context.Context, kind *bridge.Kind[task], job bridge.J
 	case err == nil:
 		a.book.note(entry{E: noteAccepted, ID: job.ID})
 		if a.role.Watch {
-			a.watch(ctx, kind, job, ticket)
+			var again func()
+			if a.role.Again {
+				again = func() {
+					if ctx.Err() == nil {
+						a.offer(ctx, kind, job)
+					}
+				}
+			}
+			a.watch(ticket, again)
 		}
 	case errors.Is(err, policy.ErrClosed):
 		return false

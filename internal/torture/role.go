@@ -60,10 +60,11 @@ type role struct {
 	Again         bool          // what ends uncertain is offered again
 	PersistWithin time.Duration
 
-	// Cancel.
+	// Cancel, and follow, jobs of others.
 	Cancels    float64  // so many a second; 0: none
-	CancelOf   []string // what the IDs begin with
-	CancelRate float64  // how many jobs a second each of these has
+	Follows    float64  // likewise
+	Others     []string // what their IDs begin with
+	OthersRate float64  // how many jobs a second each of these has
 
 	// Patience is how long Shutdown may take.
 	Patience time.Duration

@@ -24,6 +24,13 @@ const scanMarks = `if f[2] and f[2] ~= '' and (f[1] == 'pending' or f[1] == 'sch
 			seen[#seen + 1] = id .. ' was to be cancelled and is ' .. f[1]
 		end`
 
+// Two jobs have one key, which is kept until its holder has ended.
+const scanKeys = `local key = f[3] and string.match(f[3], '^%a* %d+ (.+)$')
+		if key and (not f[1] or f[1] == '' or f[1] == 'pending' or f[1] == 'scheduled' or f[1] == 'processing') then
+			if had[key] then seen[#seen + 1] = id .. ' and ' .. had[key] .. ' both have ' .. key end
+			had[key] = id
+		end`
+
 // scan looks at the queue of the experiment, from now to its end.
 func (l *lab) scan(rdb *redis.Client, what string) *scans {
 	s := &scans{}

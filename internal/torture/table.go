@@ -30,6 +30,8 @@ var experiments = []*experiment{
 	{name: "E26", alone: true, run: overload, about: "ten times more offered than can be done, with each policy"},
 	{name: "E27", ci: true, each: true, run: cancelUnderFire, about: "many processes cancel jobs that wait, run or have ended; workers killed, replies lost"},
 	{name: "E28", ci: true, each: true, run: tooLate, about: "jobs expire behind a backlog; a worker frozen, Redis frozen and killed"},
+	{name: "E29", ci: true, each: true, run: submitTwice, about: "many processes submit the same IDs and unique keys; some killed, replies lost, submitted again"},
+	{name: "E30", ci: true, each: true, run: tellAll, about: "tickets of jobs that other processes run: workers killed, connections cut, Redis frozen and killed"},
 }
 
 // Why an experiment does not apply to an engine.

@@ -16,8 +16,8 @@ func TestTableIsThatOfTheProgramme(t *testing.T) {
 		t.Fatal(status, errs.String())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 28 {
-		t.Fatalf("%d experiments, want 28", len(lines))
+	if len(lines) != 30 {
+		t.Fatalf("%d experiments, want 30", len(lines))
 	}
 	for i, line := range lines {
 		if want := fmt.Sprintf("E%02d ", i+1); !strings.HasPrefix(line, want) {

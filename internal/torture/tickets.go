@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/seed-9dec4fca/weir/bridge"
+	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/local"
 )
 
@@ -27,19 +28,31 @@ func (t *tickets) rest(ctx context.Context) {
 	}
 }
 
-// watch notes how a ticket ends. What ends uncertain is offered again under its ID, if the role says so.
-func (a *actor) watch(ctx context.Context, kind *bridge.Kind[task], job bridge.Job[task], ticket *bridge.Ticket) {
+// watch notes how a ticket ends. again is called if that is uncertain; nil: nobody.
+func (a *actor) watch(ticket *bridge.Ticket, again func()) {
 	a.watching.Go(func() {
 		<-ticket.Done()
 		state := ticket.State()
-		e := entry{E: noteTicket, ID: job.ID, S: state.String(), O: ticket.Duplicate()}
+		e := entry{E: noteTicket, ID: ticket.ID(), S: state.String(), O: ticket.Duplicate()}
 		if err := ticket.Err(); err != nil && state != local.Cancelled && state != local.Expired {
 			e.S += ": " + err.Error()
 		}
 		e.N, _ = strconv.ParseInt(string(ticket.Result()), 10, 64)
 		a.book.note(e)
-		if a.role.Again && (state == local.Uncertain || state == local.Abandoned) && ctx.Err() == nil {
-			a.offer(ctx, kind, job)
+		if again != nil && (state == local.Uncertain || state == local.Abandoned) {
+			again()
+		}
+	})
+}
+
+// followSome follows jobs of others by their IDs, until ctx ends.
+func (a *actor) followSome(ctx context.Context) {
+	a.manyTimes(ctx, a.role.Follows, func(_ int, id string) {
+		calling, end := context.WithTimeout(ctx, cancelLimit)
+		defer end()
+		if ticket, err := a.queues[0].Follow(calling, id); err == nil {
+			a.book.note(entry{E: noteFollowed, ID: id})
+			a.watch(ticket, nil)
 		}
 	})
 }
@@ -53,18 +66,24 @@ func (e *entry) state() string {
 // allTold sees that every ticket of a process that was not killed has ended.
 func (l *lab) allTold(h *history) {
 	for id, j := range h.jobs {
-		l.require(j.accepted == 0 || len(j.ends) > 0 || len(h.fate(actorOf(id)).killed) > 0, "%s was accepted, and its ticket has not ended", id)
+		for actor, n := range j.acceptedBy {
+			for _, e := range j.ends {
+				if e.A == actor {
+					n--
+				}
+			}
+			l.require(n == 0 || len(h.fate(actor).killed) > 0, "%s was accepted by %s, and %d of its tickets have not ended", id, actor, n)
+		}
 	}
 }
 
 // checkTickets holds what watched tickets were told against what has become of their jobs. Those of killed processes
 // tell nothing; those of a process that was shut down before its tickets had ended hung.
 func (l *lab) checkTickets(h *history, p *picture) {
-	told, unknown := map[string]int{}, 0
+	told := map[string]int{}
 	for id, j := range h.jobs {
-		hash := p.hashes[id]
 		for _, e := range j.ends {
-			state := e.state()
+			hash, state := p.hashes[id], e.state()
 			told[state]++
 			if e.O != "" && e.O != id {
 				hash = p.hashes[e.O]
@@ -74,15 +93,20 @@ func (l *lab) checkTickets(h *history, p *picture) {
 			case "completed":
 				done := is == "completed" || is == "" && (len(j.completed) > 0 || j.mayBeOver(h))
 				l.require(done, "%s: its ticket says completed, and it is %q", id, is)
+				result, _ := strconv.ParseInt(hash["result"], 10, 64)
+				l.require(is == "" || e.N == result, "%s: its ticket has the result %d, and %q is kept (of %s)", id, e.N, hash["result"], e.O)
 			case "dead":
 				l.require(is == "dead", "%s: its ticket says dead, and it is %q", id, is)
 			case "cancelled":
 				l.require(is == "cancelled" || is == "" && len(j.cancels) > 0 && len(j.completed) == 0, "%s: its ticket says cancelled, and it is %q", id, is)
 			case "expired":
 				l.require(is == "expired" || is == "" && len(j.completed) == 0, "%s: its ticket says expired, and it is %q", id, is)
-			case "detached":
-				unknown++
-				l.require(is == "" && strings.Contains(e.S, bridge.ErrNoRecord.Error()), "%s: its ticket was never told that it is %q: %s", id, is, e.S)
+			case "detached": // a duplicate is given up after a time, if the store cannot be asked about the first one
+				l.require(is == "" && strings.Contains(e.S, bridge.ErrNoRecord.Error()) || e.O != "" && strings.Contains(e.S, durable.ErrInDoubt.Error()),
+					"%s: its ticket was never told that it is %q: %s", id, is, e.S)
+			case "refused":
+				l.require(e.O != "" && is == "dead", "%s: its ticket says refused, and %q is %q: %s", id, e.O, is, e.S)
+			case "uncertain", "abandoned": // whoever submits it again has another ticket
 			default:
 				l.require(is == "", "%s: its ticket says %s, and it is %q", id, e.S, is)
 			}
