@@ -17,18 +17,22 @@ import (
 type forgetful struct {
 	*durable.Memory
 	opened atomic.Int64
+	trip   func() // a round trip
 }
 
-type forgotten struct{ durable.Consumer }
+type forgotten struct {
+	durable.Consumer
+	trip func()
+}
 
 func (f *forgetful) OpenConsumer(ctx context.Context, lease time.Duration) (durable.Consumer, error) {
 	f.opened.Add(1)
 	c, err := f.Memory.OpenConsumer(ctx, lease)
-	return forgotten{c}, err
+	return forgotten{c, f.trip}, err
 }
 
-func (forgotten) Claim(context.Context, durable.ClaimRequest) (durable.Claimed, error) {
-	time.Sleep(time.Millisecond) // a round trip
+func (f forgotten) Claim(context.Context, durable.ClaimRequest) (durable.Claimed, error) {
+	f.trip()
 	return durable.Claimed{}, durable.ErrNoSender
 }
 
@@ -37,7 +41,7 @@ func (forgotten) Claim(context.Context, durable.ClaimRequest) (durable.Claimed, 
 func TestIdentitiesThatAreLostAtOnceFollowWithBackOff(t *testing.T) {
 	t.Parallel()
 	bubble(t, "and are logged at a bounded rate", func(t *testing.T) {
-		engine, log := &forgetful{Memory: durable.NewMemory(nil)}, &lineCounter{}
+		engine, log := &forgetful{Memory: durable.NewMemory(nil), trip: func() { time.Sleep(time.Millisecond) }}, &lineCounter{}
 		b := setupOn(t, engine, &bridge.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 		b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
 		b.run(t, nil)
