@@ -197,9 +197,9 @@ func (j *life) mayBeOver(h *history) bool {
 	})
 }
 
-// mayHaveEnded tells whether the job may be cancelled or expired: somebody has asked for that, or was told.
+// mayHaveEnded tells whether the job may be cancelled or expired: somebody has asked for that, or seen it, or was told.
 func (j *life) mayHaveEnded() bool {
-	return len(j.cancels) > 0 || slices.ContainsFunc(j.ends, func(e entry) bool { return e.S == "expired" })
+	return j.expired || len(j.cancels) > 0 || slices.ContainsFunc(j.ends, func(e entry) bool { return e.S == "expired" })
 }
 
 // checkPlaces looks at Redis: each ID is in one place, with its hash, and nothing else is left.

@@ -23,7 +23,7 @@ type life struct {
 	completed                   []entry
 	alone                       bool // reported without the replicas that were asked for
 	back                        bool // Shutdown returned it, or it ended without being durable
-	dead                        bool
+	dead, expired               bool
 	acceptedBy                  map[string]int // how often, by actor; what it follows counts too
 	cancels                     []entry        // asked, told and marked, in order
 	ends                        []entry        // of its tickets
@@ -122,8 +122,11 @@ func (l *lab) readHistory() *history {
 			if e.E == "completed" {
 				j.completed = append(j.completed, e)
 			}
-			if e.E == "dead" {
+			switch e.E {
+			case "dead":
 				j.dead = true
+			case "expired":
+				j.expired = true
 			}
 			if r := runs[key]; r != nil {
 				r.told[e.E] = e.T
