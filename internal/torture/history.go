@@ -133,7 +133,17 @@ func (l *lab) readHistory() *history {
 			}
 		}
 	}
+	for _, j := range h.jobs {
+		j.runs = slices.DeleteFunc(j.runs, func(r *run) bool { return h.belated(j, r) })
+	}
 	return h
+}
+
+// belated tells whether a run began when its job had run elsewhere already, in a worker that was stopped between its claim and the
+// call of the handler, and hears at once that its lease is lost. That the token is void is seen by what the store answers.
+func (h *history) belated(j *life, r *run) bool {
+	_, settled := r.told["completed"]
+	return !settled && since(h.fate(r.A).lost, r.T) && slices.ContainsFunc(j.runs, func(o *run) bool { return o.F > r.F && o.T < r.T })
 }
 
 func (h *history) fate(actor string) *fate {

@@ -129,6 +129,15 @@ func TestCheckerNoticesWhatIsUnexplained(t *testing.T) {
 			{T: 4, A: conductor, E: noteKill, S: "w1"},
 			{T: 5, A: "w2", E: noteStart, ID: "j", D: 2, F: 2, N: 1},
 		}, "after its completion"},
+		"a start after the completion, by one who was frozen before it": {[]entry{
+			{T: 1, A: conductor, E: noteFreeze, S: "w1"},
+			{T: 2, A: "w2", E: noteStart, ID: "j", D: 2, F: 2, N: 1},
+			{T: 3, A: "w2", E: noteEnd, ID: "j", D: 2, S: "ok"},
+			{T: 4, A: "w2", E: "completed", ID: "j", D: 2},
+			{T: 5, A: "w1", E: noteStart, ID: "j", D: 1, F: 1, N: 1},
+			{T: 6, A: "w1", E: "lease lost"},
+			{T: 7, A: "w1", E: "stale", ID: "j", D: 1},
+		}, ""},
 		"a fence that goes back": {[]entry{
 			{T: 1, A: "w1", E: noteStart, ID: "j", D: 1, F: 5, N: 1},
 			{T: 2, A: conductor, E: noteKill, S: "w1"},
