@@ -301,19 +301,19 @@ func TestCancelWhatRuns(t *testing.T) {
 		b.run(t, &bridge.RunOptions{Workers: 1})
 		// A rate at which claims are made ahead.
 		quick := bridge.NewKind[int](b.q, "quick", nil)
-		if err := quick.Handle(func(context.Context, *bridge.Delivery[int]) error { return nil }); err != nil {
+		if err := quick.Handle(func(context.Context, *bridge.Delivery[int]) error { time.Sleep(10 * time.Microsecond); return nil }); err != nil {
 			t.Fatal(err)
 		}
+		b.gate.Hold(durabletest.OpAppend)
 		for i := range 1000 {
 			submit(t, quick, i)
 		}
-		if err := b.q.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		blocking, waiting := submit(t, kind, 1), submit(t, kind, 7)
+		b.gate.Release(durabletest.OpAppend)
 		<-blocking.Started()
-		if _, err := b.q.Cancel(t.Context(), waiting.ID()); err != nil {
-			t.Error(err)
+		synctest.Wait()
+		if got, err := b.q.Cancel(t.Context(), waiting.ID()); err != nil || !got.Running {
+			t.Errorf("%+v, %v", got, err)
 		}
 		close(release)
 		if err := waiting.Wait(t.Context()); !errors.Is(err, bridge.ErrCancelled) {

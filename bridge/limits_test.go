@@ -13,7 +13,7 @@ import (
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	// limited is a queue with limits whose handlers take a second; it submits jobs, waits for all, and tells how many ran at
+	// limited is a queue with limits whose handlers take 300 ms; it submits jobs, waits for all, and tells how many ran at
 	// once and how long it took.
 	limited := func(t *testing.T, limits durable.Limits, jobs int, key func(i int) string) (b *bench, most int64, took time.Duration) {
 		t.Helper()
@@ -24,7 +24,7 @@ func TestLimits(t *testing.T) {
 		var now, high atomic.Int64
 		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error {
 			high.Store(max(high.Load(), now.Add(1)))
-			time.Sleep(time.Second)
+			time.Sleep(300 * time.Millisecond)
 			now.Add(-1)
 			return nil
 		})
@@ -45,8 +45,8 @@ func TestLimits(t *testing.T) {
 	none := func(int) string { return "" }
 	bubble(t, "of the queue: so many at once, one after the other without a pause, and no asking in vain", func(t *testing.T) {
 		b, most, took := limited(t, durable.Limits{Concurrency: 2}, 20, none)
-		if most != 2 || took > 12*time.Second {
-			t.Errorf("%d at once, %v for ten seconds", most, took)
+		if most != 2 || took > 4*time.Second {
+			t.Errorf("%d at once, %v for three seconds", most, took)
 		}
 		if calls := b.outage.Calls(durabletest.OpClaim); calls > 200 {
 			t.Errorf("%d claims", calls)
@@ -66,8 +66,8 @@ func TestLimits(t *testing.T) {
 	})
 	bubble(t, "of a key: one at once, and others are not held up", func(t *testing.T) {
 		_, most, took := limited(t, durable.Limits{KeyConcurrency: 1}, 10, func(i int) string { return string(rune('a' + i%2)) })
-		if most != 2 || took > 8*time.Second {
-			t.Errorf("%d at once, %v for five seconds", most, took)
+		if most != 2 || took > 4*time.Second {
+			t.Errorf("%d at once, %v for a second and a half", most, took)
 		}
 	})
 }

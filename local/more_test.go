@@ -240,6 +240,17 @@ func TestRemove(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+	t.Run("takes its bytes along: they make no room for anybody", func(t *testing.T) {
+		t.Parallel()
+		f := newFront(t, &local.FrontOptions[int]{Capacity: 10, Bytes: 100})
+		mustAdmit(t, f, 60, 2)
+		taken := f.TryTake(nil, 1, 1000)
+		mustAdmit(t, f, 30, 1)
+		f.Remove(odd)
+		mustReject(t.Context(), t, f, 4, 50, policy.DropOldest(), policy.ReasonFull)
+		mustAdmit(t, f, 40, 4)
+		f.Release(taken...)
+	})
 	t.Run("lets the barrier fall and those in who wait", func(t *testing.T) {
 		t.Parallel()
 		f := newFront(t, &local.FrontOptions[int]{Capacity: 1})
