@@ -45,7 +45,7 @@ func TestLimits(t *testing.T) {
 	none := func(int) string { return "" }
 	bubble(t, "of the queue: so many at once, one after the other without a pause, and no asking in vain", func(t *testing.T) {
 		b, most, took := limited(t, durable.Limits{Concurrency: 2}, 20, none)
-		if most != 2 || took > 4*time.Second {
+		if most != 2 || took > 3100*time.Millisecond {
 			t.Errorf("%d at once, %v for three seconds", most, took)
 		}
 		if calls := b.outage.Calls(durabletest.OpClaim); calls > 200 {
