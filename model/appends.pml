@@ -1,6 +1,6 @@
 /* The append side: producers with batches in doubt, late copies, records that expire, shutdown
- * with close; a queue that is bounded; consumers reduced to taking and completing, so that an ID can be
- * used again. Steps and runs as in claims.pml.
+ * with close; a queue that is bounded; a unique key that all jobs have; consumers reduced to taking and completing, so
+ * that an ID can be used again. Steps and runs as in claims.pml.
  */
 #ifndef NJ
 #define NJ 2        /* IDs in common */
@@ -9,6 +9,12 @@
 #define NP 2        /* producers; each submits B jobs, in order */
 #endif
 #define B 2
+#ifndef WINDOW
+#define WINDOW 0    /* the key is kept for a while from when a job is stored on */
+#endif
+#ifndef AFTER
+#define AFTER 0     /* likewise from its completion on */
+#endif
 #ifndef NI
 #define NI 3        /* identities that can be opened */
 #endif
@@ -80,6 +86,11 @@ byte aps[NJ], apn[NJ];                  /*   append: identity, number */
 bit  rec[NI+1];                         /* sender:<s>, with */
 byte last[NI+1], tk[NI+1], rf[NI+1];    /*   append, append_taken, append_refused (bits) */
 byte nid;
+#ifdef UNIQUE
+byte kh;                                /* unique:<key>: holder, ID+1 */
+bit  kw;                                /*   until_ms is ahead */
+bit  gw;                                /* the truth: a time for which the key is kept runs */
+#endif
 
 /* Producers. */
 #define SEND 0
@@ -107,7 +118,7 @@ byte gk[NG], gi[NG], gn[NG], gq[NG], gb[NG], gl[NG];
 byte f_lost = LOST, f_late = LATE, f_expire = EXPIRE, f_crash = CRASH, f_shut = SHUT, f_giveup = GIVEUP, f_cut = CUT, f_pause = PAUSE;
 bit stopped;                    /* meta: pause_intake */
 
-hidden byte ans, atk, arf, x, y, how, w, cut, room, seen, fresh, z;
+hidden byte ans, atk, arf, x, y, how, w, cut, room, seen, fresh, keyed, kept, z;
 hidden byte halted;
 
 #define NORMAL 0
@@ -145,7 +156,27 @@ inline note_stored(q, k) {
 	assert(dirty || (TOLD(q,k) != REFUSED && TOLD(q,k) != RETURNED))
 }
 
-/* script: list_append.lua, list_sender.lua, list_base.lua
+/* script: list_unique.lua, unique.lua */
+#ifdef UNIQUE
+#if NJ == 1
+#define ANY_JOB ex[0]
+#elif NJ == 2
+#define ANY_JOB (ex[0] || ex[1])
+#else
+#define ANY_JOB (ex[0] || ex[1] || ex[2])
+#endif
+#define KEPT (kw || kh > 0 && ex[kh-1])
+#ifdef MUT_KEYBATCH
+#define IN_BATCH 0
+#else
+#define IN_BATCH (keyed > 0)
+#endif
+#else
+#define KEPT 0
+#define IN_BATCH 0
+#endif
+
+/* script: list_append.lua, list_sender.lua, list_base.lua, base.lua
  * Identity s, number nn; submissions b .. b+l-1 of producer q. Leaves ans, atk, arf. */
 inline append(s, nn, q, b, l) {
 	ans = A_OK; atk = 0; arf = 0;
@@ -162,7 +193,7 @@ inline append(s, nn, q, b, l) {
 	:: else ->
 		room = MAXB - (BACKLOG > MAXB -> MAXB : BACKLOG);
 		if :: stopped -> room = 0 :: else fi;
-		seen = 0; fresh = 0;
+		seen = 0; fresh = 0; keyed = 0; kept = 0;
 		/* decide first */
 		for (x : 0 .. l-1) {
 			y = ID(q, b+x);
@@ -170,16 +201,30 @@ inline append(s, nn, q, b, l) {
 			:: seen & (1<<y) -> arf = arf | (1<<x)
 			:: !(seen & (1<<y)) && ex[y] ->
 				if
-				:: aps[y] == s && apn[y] == nn -> seen = seen | (1<<y)
+				:: aps[y] == s && apn[y] == nn -> seen = seen | (1<<y); keyed = y+1; kept = y+1
 				:: else -> arf = arf | (1<<x)
 				fi
+			:: !(seen & (1<<y)) && !ex[y] && (IN_BATCH || KEPT) ->
+#ifdef UNIQUE
+				/* only a job that is there, or a time, keeps it from another one */
+				assert(IN_BATCH || ANY_JOB || gw);
+#endif
+				arf = arf | (1<<x)
 			:: else ->
 				if :: room == 0 -> break :: else -> room-- fi;
+				keyed = y+1; kept = y+1;
 				seen = seen | (1<<y); fresh = fresh | (1<<x)
 			fi;
 			atk++
 		}
-		/* write afterwards: entries, then jobs, then the number */
+		/* write afterwards: keys, entries, then jobs, how long keys are kept, then the number */
+#ifdef UNIQUE
+#ifdef MUT_KEPTFIRST
+		if :: fresh > 0 -> DO(kh = keyed; kw = WINDOW) :: else fi;
+#else
+		if :: fresh > 0 -> DO(kh = keyed) :: else fi;
+#endif
+#endif
 		DO(push_all(q, b, l));
 		for (x : 0 .. l-1) {
 			if
@@ -187,10 +232,13 @@ inline append(s, nn, q, b, l) {
 			:: else
 			fi
 		}
+#if defined(UNIQUE) && WINDOW
+		if :: kept > 0 && kh == kept -> DO(kw = 1; gw = 1) :: else fi;
+#endif
 		DO(remember(s, nn))
 		assert(BACKLOG <= MAXB || dirty)
 	fi;
-	room = 0; seen = 0; fresh = 0; x = 0; y = 0
+	room = 0; seen = 0; fresh = 0; keyed = 0; kept = 0; x = 0; y = 0
 }
 
 inline push_all(q, b, l) {
@@ -205,6 +253,10 @@ inline push_all(q, b, l) {
 
 inline store(s, nn, q, b) {
 	y = ID(q, b+x);
+#ifdef UNIQUE
+	assert(!ANY_JOB && (!gw || dirty));
+	gw = WINDOW;
+#endif
 	ex[y] = 1; st[y] = (y == DELAYED -> SCHED : PEND);
 	aps[y] = s; apn[y] = nn;
 	note_stored(q, b+x)
@@ -268,7 +320,7 @@ inline ended(q) { phase[q] = END; cid[q] = 0; n[q] = 0; base[q] = B; size[q] = 0
 #define COMPOSE if :: doubt[_pid] :: !doubt[_pid] -> size[_pid] = B-base[_pid] :: !doubt[_pid] && B-base[_pid] > 1 -> size[_pid] = 1 fi
 
 /* FITS: an append would take something. */
-#define FITS(q) (BACKLOG < MAXB && !stopped || ex[ID(q,base[q])])
+#define FITS(q) (BACKLOG < MAXB && !stopped || ex[ID(q,base[q])] || KEPT)
 
 active [NP] proctype Producer() {
 #define q (_pid)
@@ -376,15 +428,26 @@ active [NJ] proctype Job() {
 		printf("%d is taken\n", j) } }
 	:: atomic { ex[j] && st[j] == PROC -> d_step {
 		ex[j] = 0; st[j] = 0; aps[j] = 0; apn[j] = 0; completed++;
+#ifdef UNIQUE
+		if :: kh == j+1 -> kw = kw | AFTER; gw = gw | AFTER; kh = (kw -> kh : 0) :: else fi;
+#endif
 		printf("%d is completed\n", j) } }
 	od
 #undef j
 }
 
+#ifdef UNIQUE
+/* The time for which the key is kept; what is kept for its sake goes with it. */
+#define TIME_OF_KEY :: atomic { s == 1 && (kw || gw) -> d_step { kw = 0; gw = 0; if :: kh > 0 && !ex[kh-1] -> kh = 0 :: else fi; printf("the key is kept no longer\n") } }
+#else
+#define TIME_OF_KEY
+#endif
+
 active [NI] proctype Sender() {
 #define s (_pid-NP-NJ+1)
 	do
 	:: atomic { f_expire > 0 && rec[s] -> d_step { f_expire--; rec[s] = 0; last[s] = 0; tk[s] = 0; rf[s] = 0; printf("record of %d expires\n", s) } }
+	TIME_OF_KEY
 	od
 #undef s
 }

@@ -8,7 +8,10 @@
  *
  * A comment `script:` names what a step executes; scripts.sum notes what the model was read against.
  * outside: list_probe.lua, list_stats.lua, list_jobs.lua, list_lookup.lua, list_record.lua and
- * outside: list_filter.lua, list_engine.lua, which change nothing.
+ * outside: list_filter.lua, list_engine.lua, list_cancels.lua, which change nothing.
+ * outside: told.lua, list_adopt.lua, list_follow_open.lua, list_follower.lua, list_unfollow.lua, list_tell.lua: what is told
+ * of jobs, by which no script is decided.
+ * outside: list_limit.lua: limits are set before a run begins. What it makes due may be due here at any moment.
  */
 
 /* How often each thing may happen in one run. */
@@ -72,6 +75,15 @@
 #ifndef GIVEUP
 #define GIVEUP 0    /* T_doubt: a settle in doubt is asked no more */
 #endif
+#ifndef CANCEL
+#define CANCEL 0    /* somebody asks for the end of the job that has an ID now */
+#endif
+#ifndef AGED
+#define AGED 0      /* the expiry of a job passes, wherever it is */
+#endif
+#ifndef AWAITED
+#define AWAITED 0   /* a follower looks at a job that waits and has expired */
+#endif
 #ifndef CUT
 #define CUT 0       /* a script ends in the middle */
 #endif
@@ -87,7 +99,8 @@
 byte f_lost = LOST, f_late = LATE, f_crash = CRASH, f_freeze = FREEZE, f_fence = FENCE,
 	f_clock = CLOCK, f_fail = FAIL, f_release = RELEASE, f_other = OTHER, f_discard = DISCARD, f_shut = SHUT,
 	f_pause = PAUSE, f_del = DEL, f_reuse = REUSE, f_push = PUSH, f_purge = PURGE, f_redrive = REDRIVE, f_zrem = ZREM,
-	f_expire = EXPIRE, f_giveup = GIVEUP, f_cut = CUT, f_defer = DEFER;
+	f_expire = EXPIRE, f_giveup = GIVEUP, f_cut = CUT, f_defer = DEFER,
+	f_cancel = CANCEL, f_aged = AGED, f_awaited = AWAITED;
 bit unregistered;   /* somebody has deleted a registry entry */
 bit meddled;        /* somebody has deleted a job */
 
@@ -121,6 +134,7 @@ byte hs[(NI+1)*S], hj[(NI+1)*S], hn[(NI+1)*S], hg[(NI+1)*S], ho[(NI+1)*S];
 #define G_BLMOVE 3
 #define G_RENEW 4
 #define G_LEAVE 5
+#define G_CANCEL 6
 byte gk[NG], gi[NG], gn[NG], ga[NG], gb[NG], gc[NG], gg[NG];
 
 hidden byte how, k, z;
@@ -161,7 +175,12 @@ hidden byte how, k, z;
 #define MAY_ASK(i) (score[i] != EXPIRED)
 #endif
 /* Time passes as long as somebody can take what is due: else the job is put off for ever, each
- * time a little longer, which is no step. */
+ * time a little longer, which is no step. Likewise for a job that waits for its key, as long as that is taken. */
+#ifdef LIMIT
+#define PLACE(j) (!hm[j] || gcur[1-(j)] == 0 || f_defer > 0)
+#else
+#define PLACE(j) 1
+#endif
 #if NC == 1
 #define MAY_BE_DUE(j) (cra[j] == 0 || f_defer > 0 || !HOLDS_SUSPECT(cid[0]))
 #else
@@ -501,33 +520,78 @@ active proctype OldSweeper() {
 }
 #endif
 
+#if CANCEL > 0
+#define LIVES_AGAIN(j) life[j]++
+#else
+#define LIVES_AGAIN(j) skip
+#endif
+
+#ifdef UNIQUE
+bit doubt[NJ];      /* its append is to be sent again */
+/* One job with the key. Refused is only who finds another one that is there. */
+inline enqueue(j) {
+	if
+	:: ex[j] -> ans = A_OK; doubt[j] = 0 /* by this very request */
+	:: !ex[j] && TAKEN(j) -> ans = A_GONE; assert(KEEPS(1-(j))); doubt[j] = 0
+	:: else ->
+		ans = A_OK;
+#ifndef MUT_KEYLATE
+		DO(kh = (j)+1);
+#endif
+		DO(pend(j)++);
+		DO(ex[j] = 1; st[j] = PEND; LIVES_AGAIN(j));
+#ifdef MUT_KEYLATE
+		DO(kh = (j)+1);
+#endif
+		doubt[j] = halted
+	fi
+}
+#ifdef MUT_REDRIVEKEY
+#define REDRIVES(j) 1
+#else
+#define REDRIVES(j) (!TAKEN(j))
+#endif
+#define TAKES_KEY(j) DO(kh = (j)+1)
+#else
+#define REDRIVES(j) 1
+#define TAKES_KEY(j) skip
+#endif
+
 active [NJ] proctype Job() {
 #define j (_pid-JOBS)
 	do
-	:: atomic { sched[j] && !due[j] && MAY_BE_DUE(j) -> d_step { due[j] = 1; printf("%d is due\n", j) } }
+	:: atomic { sched[j] && !due[j] && MAY_BE_DUE(j) && PLACE(j) -> d_step { due[j] = 1; printf("%d is due\n", j) } }
 #if DEL > 0
 	:: atomic { f_del > 0 && ex[j] -> d_step {
 		f_del--; meddled = 1; FORGET(j); dead[j] = 0;
 		printf("%d is deleted\n", j); check() } }
 #endif
 #if REUSE > 0
-	/* script: list_append.lua: the rest of it is in appends.pml */
+	/* script: list_append.lua: the rest of it is in appends.pml. One that ended in the middle is sent again. */
+#ifdef UNIQUE
+	:: atomic { doubt[j] || f_reuse > 0 && !ex[j] -> if :: doubt[j] :: else -> f_reuse-- fi; STOPPING; d_step {
+		enqueue(j); printf("%d is enqueued, answer %d, stopped %d\n", j, ans, halted); check() } }
+#else
 	:: atomic { f_reuse > 0 && !ex[j] -> d_step {
-		f_reuse--; pend(j)++; ex[j] = 1; st[j] = PEND; printf("%d is enqueued again\n", j); check() } }
+		f_reuse--; pend(j)++; ex[j] = 1; st[j] = PEND; LIVES_AGAIN(j); printf("%d is enqueued again\n", j); check() } }
+#endif
 #endif
 #if REDRIVE > 0
 	/* script: list_dead.lua */
-	:: atomic { f_redrive > 0 && dead[j] -> STOPPING; d_step {
+	:: atomic { f_redrive > 0 && dead[j] && REDRIVES(j) -> STOPPING; d_step {
 		f_redrive--;
 		if
-		:: ex[j] && st[j] == DEAD -> DO(pend(j)++); DO(st[j] = PEND; att[j] = 0; cra[j] = 0; failed[j] = 0; UNTOKEN(j))
+		:: ex[j] && st[j] == DEAD ->
+			TAKES_KEY(j);
+			gcanc[j] = 0;
+			DO(pend(j)++); DO(st[j] = PEND; att[j] = 0; cra[j] = 0; failed[j] = 0; UNTOKEN(j))
 		:: else
 		fi;
 		DO(dead[j] = 0);
 		printf("%d is sent back, stopped %d\n", j, halted); check() } }
 	:: atomic { f_redrive > 0 && dead[j] -> d_step {
 		f_redrive--;
-		if :: ex[j] && st[j] == DEAD -> FORGET(j) :: else fi;
+		if :: ex[j] && st[j] == DEAD -> ERASE(j) :: else fi;
 		dead[j] = 0;
 		printf("%d is discarded\n", j); check() } }
 #endif
@@ -536,11 +600,11 @@ active [NJ] proctype Job() {
 	:: atomic { f_purge > 0 && pend(j)+arr(j) > 0 -> d_step {
 		f_purge--; meddled = 1;
 		if :: arr(j) > 0 -> arr(j)-- :: else -> pend(j)-- fi;
-		if :: ex[j] && st[j] == PEND && tokc[j] == 0 -> FORGET(j) :: else fi;
+		if :: ex[j] && st[j] == PEND && tokc[j] == 0 -> ERASE(j) :: else fi;
 		printf("%d is purged from pending\n", j); check() } }
 	:: atomic { f_purge > 0 && sched[j] -> d_step {
 		f_purge--; meddled = 1; sched[j] = 0; due[j] = 0;
-		if :: ex[j] && st[j] == SCHED -> FORGET(j) :: else fi;
+		if :: ex[j] && st[j] == SCHED -> ERASE(j) :: else fi;
 		printf("%d is purged from scheduled\n", j); check() } }
 	:: atomic { f_purge > 0 && HELD_ENTRY(j) -> d_step {
 		f_purge--; meddled = 1;
@@ -548,17 +612,24 @@ active [NJ] proctype Job() {
 			if
 			:: P(x,j) > 0 && score[x] != ABSENT ->
 				P(x,j) = P(x,j)-1;
-				if :: ex[j] && st[j] == PROC && tokc[j] == x -> FORGET(j) :: else fi;
+				if :: ex[j] && st[j] == PROC && tokc[j] == x -> key_ended(j); ERASE(j) :: else fi;
 				break
 			:: else
 			fi
 		}
 		printf("%d is purged from processing\n", j); check() } }
 #endif
+#if AGED > 0
+	:: atomic { f_aged > 0 && ex[j] && !aged[j] && !KEPT(j) && st[j] != DEAD -> d_step { f_aged--; aged[j] = 1; printf("the expiry of %d passes\n", j) } }
+	/* script: list_follow.lua (overdue) */
+	:: atomic { f_awaited > 0 && ex[j] && aged[j] && WAITING(j) -> STOPPING; d_step {
+		f_awaited--; finish(j, EXPD, 0, 0); DO(sched[j] = 0; due[j] = 0);
+		printf("%d has expired, stopped %d\n", j, halted); check() } }
+#endif
 #ifdef RETAIN
 	/* the TTL of a record; script: list_retain.lua (trim_completed) */
 	:: atomic { compl[j] -> d_step {
-		if :: ex[j] && st[j] == COMPL -> FORGET(j) :: else fi;
+		if :: ex[j] && KEPT(j) -> ERASE(j) :: else fi;
 		compl[j] = 0; printf("the record of %d is forgotten\n", j); check() } }
 #endif
 #if PUSH > 0
@@ -576,6 +647,9 @@ active [NG] proctype Late() {
 	:: atomic { gk[g] == G_SETTLE -> d_step { settle(gi[g], gn[g], ga[g], gb[g], gg[g], gc[g]); printf("late settle of %d, answer %d\n", ga[g], ans); clear_copy(g); check() } }
 	:: atomic { gk[g] == G_RENEW -> d_step { renew(gi[g]); printf("late renewal of %d\n", gi[g]); clear_copy(g); check() } }
 	:: atomic { gk[g] == G_LEAVE -> ORDER; d_step { leave(gi[g]); printf("late leave of %d\n", gi[g]); clear_copy(g); check() } }
+#if CANCEL > 0
+	:: atomic { gk[g] == G_CANCEL -> d_step { cancel(ga[g], gb[g]); printf("late cancel of %d, life %d, answer %d\n", ga[g], gb[g], ans); clear_copy(g); check() } }
+#endif
 	:: atomic { gk[g] == G_BLMOVE && PENDING > 0 -> ORDER; d_step {
 #if NJ > 1
 		y = (pend(first) > 0 -> first : 1-first);
@@ -591,6 +665,36 @@ active [NG] proctype Late() {
 	:: atomic { gk[g] != 0 -> d_step { printf("the copy never arrives\n"); clear_copy(g) } }
 	od
 #undef g
+}
+#endif
+
+#if CANCEL > 0
+/* Somebody who knows the job that has an ID now, and asks for its end until that is answered. */
+byte xid, xlife;
+active proctype Canceller() {
+	do
+	:: atomic { f_cancel > 0 && xid == 0 && ex[0] -> f_cancel--; xid = 1; xlife = life[0] }
+#if NJ > 1
+	:: atomic { f_cancel > 0 && xid == 0 && ex[1] -> f_cancel--; xid = 2; xlife = life[1] }
+#endif
+	/* script: list_cancel.lua. Sent, or sent again, and executed now. */
+	:: atomic { xid > 0 -> STOPPING; if :: how = NORMAL :: f_lost > 0 -> f_lost--; how = LOSE fi; d_step {
+		x = xid-1;
+		cancel(x, xlife);
+		printf("cancel of %d, life %d, answer %d, lost %d\n", x, xlife, ans, how == LOSE || cut > 0);
+		if
+		:: how == LOSE || cut > 0
+		:: else ->
+			/* It is told that it ended, or that its end was asked for. */
+			assert(!ex[x] || life[x] != xlife || KEPT(x) || st[x] == DEAD || (ans == A_RUN && st[x] == PROC && mark[x]));
+			xid = 0; xlife = 0
+		fi;
+		x = 0; how = 0; check() } }
+#if LATE > 0
+	:: atomic { xid > 0 && f_late > 0 && WIRE -> d_step {
+		f_late--; PUTLATE(G_CANCEL, 0, 0, xid-1, xlife, 0, 0); printf("cancel of %d, life %d, copy on the wire\n", xid-1, xlife) } }
+#endif
+	od
 }
 #endif
 
@@ -613,6 +717,9 @@ active proctype Watch() {
 			assert(pend(x)+arr(x)+sched[x] == 0);
 			for (y : 1 .. NI) { assert(P(y,x) == 0) }
 		}
+#ifdef UNIQUE
+		assert(!doubt[0] && !doubt[1]);
+#endif
 #ifdef KILLER
 		assert(ex[KILLER] && st[KILLER] == DEAD && cra[KILLER] == MAXCR);
 		assert(!ex[1-KILLER]);

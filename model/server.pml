@@ -33,6 +33,10 @@
 #define SCHED 3
 #define DEAD 4
 #define COMPL 5     /* completed, and its record is kept for a while */
+#define CANC 6      /* cancelled, likewise */
+#define EXPD 7      /* expired, likewise */
+#define WAITING(j) (st[j] == PEND || st[j] == SCHED)
+#define KEPT(j) (st[j] == COMPL || st[j] == CANC || st[j] == EXPD)
 
 /* lease of an identity: a consumer's score in the registry */
 #define ABSENT 0
@@ -55,6 +59,8 @@
 #define A_STALE 12
 #define A_DEAD 13
 
+#define A_CANC 15   /* it was to be cancelled, and has ended so */
+#define A_RUN 16    /* it is claimed, and is to be cancelled */
 #define ANY 14      /* of tru: nothing is promised about the answer */
 
 /* outcomes of a run */
@@ -63,6 +69,7 @@
 #define O_DEAD 3
 #define O_RELEASE 4
 #define O_SNOOZE 5
+#define WAITS(o) ((o) == O_RETRY || (o) == O_RELEASE || (o) == O_SNOOZE)
 
 /* owner of an identity, besides the processes 0..NC-1 */
 #define ENDED 8     /* the process ended in order */
@@ -71,6 +78,8 @@
 /* The keys. */
 #if NJ == 1
 byte queue[2] = {1, 0};         /* pending, then arriving */
+#elif defined(UNIQUE)
+byte queue[4] = {1, 0, 0, 0};   /* the other one is enqueued later, if its key is free */
 #else
 byte queue[4] = {1, 1, 0, 0};
 #endif
@@ -81,10 +90,23 @@ bit  sched[NJ], due[NJ];        /* scheduled; due: its time has come */
 bit  dead[NJ];
 bit  compl[NJ];                 /* completed */
 byte byc[NJ], byn[NJ];          /* completed_by of a job */
+#ifdef UNIQUE
+bit  ex[NJ] = {1, 0};
+byte st[NJ] = {PEND, 0};
+byte kh = 1;                    /* unique:<key>, of both jobs: its holder, ID+1 */
+#else
 bit  ex[NJ] = 1;                /* job:<id> is there, with */
 byte st[NJ] = PEND;             /*   status */
+#endif
 byte tokc[NJ], tokn[NJ];        /*   claim_token */
 byte att[NJ], cra[NJ];          /*   attempts, crashes */
+bit  mark[NJ];                  /*   cancel_ms */
+byte life[NJ];                  /*   append */
+bit  aged[NJ];                  /*   expires_at_ms is over */
+#ifdef LIMIT
+bit  running[NJ], held[NJ];     /* running:<key> and held:<key>, of both jobs; one may run at a time */
+bit  hm[NJ], hf[NJ];            /*   held_ms: the time at which it is scheduled; there is such a field */
+#endif
 byte score[NI+1];               /* consumers */
 bit  rec[NI+1];                 /* sender:<c> is there, with */
 byte cl_n[NI+1], cl_st[NI+1];   /*   claim, claim_status */
@@ -100,9 +122,10 @@ byte gser[NJ], gcur[NJ];        /* grants made of an ID; the one that is valid, 
 byte failed[NJ];                /* runs that failed and were applied */
 byte tru[NI+1];                 /* what the settle under way did when it was executed first */
 byte hadsus[NI+1];              /* the suspect that an identity held when it was fenced: ID+1 */
+bit  gcanc[NJ];                 /* the job that has this ID was asked to end, while it was claimed */
 
 /* Of one step; not part of the state. */
-hidden byte ans, gotm, taken, ch, x, y, first, w, cut, mysus;
+hidden byte ans, gotm, taken, ch, x, y, first, w, cut, mysus, room, wake;
 hidden byte halted;
 
 #define P(c,j) proc[(c)*NJ+(j)]
@@ -122,7 +145,12 @@ hidden byte halted;
 #define DO(stmts) stmts
 #endif
 
-#define FORGET(j) ex[j] = 0; st[j] = 0; tokc[j] = 0; tokn[j] = 0; att[j] = 0; cra[j] = 0; failed[j] = 0; gcur[j] = 0; byc[j] = 0; byn[j] = 0
+#ifdef LIMIT
+#define UNHELD(j) hm[j] = 0; hf[j] = 0
+#else
+#define UNHELD(j) skip
+#endif
+#define FORGET(j) ex[j] = 0; st[j] = 0; tokc[j] = 0; tokn[j] = 0; att[j] = 0; cra[j] = 0; failed[j] = 0; gcur[j] = 0; byc[j] = 0; byn[j] = 0; mark[j] = 0; aged[j] = 0; gcanc[j] = 0; UNHELD(j)
 #define UNTOKEN(j) tokc[j] = 0; tokn[j] = 0
 #ifdef MUT_TOKENSTAYS
 #define RETURNED(j) skip
@@ -130,19 +158,97 @@ hidden byte halted;
 #define RETURNED(j) UNTOKEN(j)
 #endif
 
+/* script: list_unique.lua, unique.lua
+ * A key is its holder's as long as that one keeps it; who ends a job deletes its key in the same command, if it is noted as its. */
+#ifdef UNIQUE
+#ifdef KEEPDEAD
+#define KEEPS(j) (ex[j] && (WAITING(j) || st[j] == PROC || st[j] == DEAD))
+#else
+#define KEEPS(j) (ex[j] && (WAITING(j) || st[j] == PROC))
+#endif
+#ifdef MUT_KEYLOCK
+#define TAKEN(j) (kh == 2-(j))
+#else
+#define TAKEN(j) (kh == 2-(j) && KEEPS(1-(j)))
+#endif
+#ifdef MUT_LETGOANY
+#define LETGO(j) kh = 0
+#else
+#define LETGO(j) kh = (kh == (j)+1 -> 0 : kh)
+#endif
+#define ERASE(j) FORGET(j); LETGO(j)
+#else
+#define ERASE(j) FORGET(j)
+#endif
+
+/* script: list_limits.lua (key_next, key_ended)
+ * The claim of j ends, or j does while it is pending: who waits for the key is pending again, behind a claim when that is through. */
+#ifdef LIMIT
+inline key_next(j) {
+	if
+#ifdef MUT_WAKEANY
+	:: held[j] && ex[j] && st[j] == SCHED ->
+#else
+	:: held[j] && ex[j] && st[j] == SCHED && sched[j] && hm[j] ->
+#endif
+		/* a delay is not cut short */
+		assert(hm[j]);
+		DO(pend(j)++);
+		DO(st[j] = PEND);
+		DO(sched[j] = 0; due[j] = 0; hm[j] = 0)
+	:: else -> DO(held[j] = 0)
+	fi
+}
+inline key_ended(j) {
+	if
+	:: running[j] || ex[j] && st[j] == PEND ->
+		DO(running[j] = 0);
+		key_next((1-(j)))
+	:: else
+	fi
+}
+#define KEY_LATER(j) DO(running[j] = 0); wake = wake | (1<<(1-(j)))
+#define LATER(j) sched[j] = 1; due[j] = 0; hm[j] = 0
+#else
+#define key_ended(j) skip
+#define KEY_LATER(j) skip
+#define LATER(j) sched[j] = 1; due[j] = 0
+#endif
+
+/* script: list_end.lua, list_retain.lua: a job ends cancelled, expired or (settle) completed; c, n: the token under which it was claimed */
+inline finish(j, how, c, n) {
+	key_ended(j);
+	ended(j, how, c, n)
+}
+inline ended(j, how, c, n) {
+#ifdef RETAIN
+	DO(compl[j] = 1);
+	DO(byc[j] = c; byn[j] = n; st[j] = how; UNTOKEN(j); mark[j] = 0; gcur[j] = 0);
+#ifdef UNIQUE
+	DO(LETGO(j))
+#endif
+#else
+	DO(ERASE(j))
+#endif
+}
+
 inline lrem(c, j) { if :: P(c,j) > 0 -> DO(P(c,j) = P(c,j)-1) :: else fi }
 
 /* script: list_give_back.lua, list_bury.lua */
 inline give_back(c, j, chg) {
 	if
 #ifndef MUT_NOJUDGE
-	:: !ex[j] || (tokc[j] != 0 && tokc[j] != c) || st[j] == SCHED || st[j] == DEAD || st[j] == COMPL -> lrem(c, j)
+	:: !ex[j] || (tokc[j] != 0 && tokc[j] != c) || st[j] == SCHED || st[j] == DEAD || KEPT(j) -> lrem(c, j)
 #else
 	:: !ex[j] -> lrem(c, j)
 #endif
 	:: else ->
+		if :: !mark[j] -> key_ended(j) :: else fi;
 		if
-		:: chg && tokc[j] == c ->
+#ifndef MUT_GIVENBACK
+		:: mark[j] -> finish(j, CANC, tokc[j], tokn[j])
+#endif
+		:: !mark[j] && chg && tokc[j] == c ->
 			charged_rightly(c, j);
 #ifdef MUT_ATTCRASH
 			att[j]++;
@@ -152,7 +258,7 @@ inline give_back(c, j, chg) {
 				DO(dead[j] = 1);
 				DO(cra[j] = cra[j]+1; st[j] = DEAD; UNTOKEN(j); gcur[j] = 0)
 			:: else ->
-				DO(sched[j] = 1; due[j] = 0);
+				DO(LATER(j));
 				DO(cra[j] = cra[j]+1; st[j] = SCHED; RETURNED(j); gcur[j] = 0)
 			fi
 		:: else ->
@@ -208,14 +314,36 @@ inline remember_claim(c, n, status) {
 #define UNFIT(j) (!ex[j] || st[j] != PEND || tokc[j] != 0)
 #endif
 
+/* The moments of a job, as the claim judges them. */
+#ifdef MUT_AGE
+#define OVERAGE(j) 0
+#else
+#define OVERAGE(j) aged[j]
+#endif
+/* a key that has no room */
+#ifdef LIMIT
+#define HOLDS(j) (room == 0)
+#else
+#define HOLDS(j) 0
+#endif
+
 inline stamp(c, n, j) {
 	st[j] = PROC; tokc[j] = c; tokn[j] = TOKN(n, j);
 	gser[j]++; gcur[j] = gser[j]
 }
 
-/* No second claim while the first is valid. */
+/* No second claim while the first is valid, and of a key either. A script that ends in the middle may have given the
+ * place of a claim away. */
+#if defined(LIMIT) && !defined(STOPS)
+#define NOBODY_ELSE(j) (gcur[1-(j)] == 0)
+#else
+#define NOBODY_ELSE(j) 1
+#endif
 inline may_start(c, j) {
-	assert(gcur[j] == 0)
+	assert(gcur[j] == 0);
+	assert(!gcanc[j]);
+	assert(!aged[j]);
+	assert(NOBODY_ELSE(j))
 }
 
 /* script: list_claim.lua (take), list_ready.lua (its entries, wherever a script pushes, returns or takes some) */
@@ -225,14 +353,35 @@ inline take(c, n, sl, source, j) {
 		assert(!paused);
 		if
 		:: UNFIT(j) -> DO(queue[source+j]--)
+		:: !UNFIT(j) && mark[j] -> KEY_LATER(j); ended(j, CANC, 0, 0); DO(queue[source+j]--)
+		:: !UNFIT(j) && !mark[j] && OVERAGE(j) -> KEY_LATER(j); ended(j, EXPD, 0, 0); DO(queue[source+j]--)
 #ifndef MUT_TWOSUSPECTS
-		:: !UNFIT(j) && cra[j] > 0 && mysus ->
+		:: !UNFIT(j) && !mark[j] && !OVERAGE(j) && cra[j] > 0 && mysus ->
 			if :: f_defer > 0 -> f_defer-- :: else fi;
-			DO(sched[j] = 1; due[j] = 0);
+			DO(LATER(j));
 			DO(st[j] = SCHED);
 			DO(queue[source+j]--)
 #endif
+#ifdef LIMIT
+		/* script: list_limits.lua (key_holds): it waits for its key */
+		:: !UNFIT(j) && !mark[j] && !OVERAGE(j) && !(cra[j] > 0 && mysus) && HOLDS(j) ->
+			assert(gcur[1-(j)] != 0);
+			if :: f_defer > 0 -> f_defer-- :: else fi;
+#ifdef MUT_HOLDSRC
+			DO(queue[source+j]--);
+#endif
+			DO(held[j] = 1);
+			DO(LATER(j); hm[j] = 1; hf[j] = 1);
+			DO(st[j] = SCHED);
+#ifndef MUT_HOLDSRC
+			DO(queue[source+j]--)
+#endif
+#endif
 		:: else ->
+#ifdef LIMIT
+			room--;
+			DO(running[j] = 1; held[j] = (hf[j] -> 0 : held[j]));
+#endif
 			if
 			:: cra[j] > 0 -> mysus = 1; DO(sus[c] = j+1)
 			:: else
@@ -257,6 +406,24 @@ inline take(c, n, sl, source, j) {
 	:: else -> break
 	od
 }
+
+#ifdef LIMIT
+/* script: list_limits.lua (key_state): the index is never believed when it says no */
+inline key_room() {
+	room = 1;
+	for (x : 0 .. NJ-1) {
+		if
+		:: running[x] ->
+#ifdef MUT_INDEX
+			room = 0
+#else
+			if :: ex[x] && st[x] == PROC -> room = 0 :: else -> DO(running[x] = 0) fi
+#endif
+		:: else
+		fi
+	}
+}
+#endif
 
 /* script: list_claim.lua (promotion) */
 inline promote(j) {
@@ -346,11 +513,19 @@ inline claim(c, n, sl, h, nmb) {
 				:: sus[c] > 0 && tokc[sus[c]-1] != c -> DO(sus[c] = 0)
 				:: else
 				fi;
+#ifdef LIMIT
+				key_room();
+#endif
 #if NJ > 1
 				take(c, n, sl, NJ, first);
 				take(c, n, sl, NJ, (1-first));
 				take(c, n, sl, 0, first);
 				take(c, n, sl, 0, (1-first));
+#ifdef LIMIT
+				if :: wake & 1 -> key_next(0) :: else fi;
+				if :: wake & 2 -> key_next(1) :: else fi;
+				wake = 0;
+#endif
 #else
 				take(c, n, sl, NJ, 0);
 				take(c, n, sl, 0, 0);
@@ -402,9 +577,14 @@ inline settle(c, n, j, tn, g, o) {
 		/* what a script that stopped half-way has recorded as completed is completed by this one */
 		:: ex[j] && o == O_DONE && st[j] == COMPL && byc[j] == c && byn[j] == tn ->
 			ans = A_OK;
-			DO(compl[j] = 1);
+			finish(j, COMPL, c, tn);
 			lrem(c, j)
-		:: ex[j] && (tokc[j] != c || tokn[j] != tn) && !(o == O_DONE && st[j] == COMPL && byc[j] == c && byn[j] == tn) ->
+		/* likewise what a script, or a sweep, has recorded as cancelled */
+		:: ex[j] && WAITS(o) && st[j] == CANC && byc[j] == c && byn[j] == tn ->
+			ans = A_CANC;
+			finish(j, CANC, c, tn);
+			lrem(c, j)
+		:: ex[j] && (tokc[j] != c || tokn[j] != tn) && !((o == O_DONE && st[j] == COMPL || WAITS(o) && st[j] == CANC) && byc[j] == c && byn[j] == tn) ->
 			ans = A_STALE;
 #ifdef MUT_STALELREM
 			lrem(c, j)
@@ -414,31 +594,29 @@ inline settle(c, n, j, tn, g, o) {
 			assert(g == gcur[j]);
 			ans = A_OK;
 			if
-#ifdef RETAIN
-			/* script: list_retain.lua */
-			:: o == O_DONE ->
-				DO(compl[j] = 1);
-				DO(byc[j] = tokc[j]; byn[j] = tokn[j]; st[j] = COMPL; UNTOKEN(j); gcur[j] = 0)
-#else
-			:: o == O_DONE -> FORGET(j)
+#ifndef MUT_SETTLED
+			:: WAITS(o) && mark[j] -> ans = A_CANC; finish(j, CANC, tokc[j], tokn[j])
 #endif
+			:: o == O_DONE -> finish(j, COMPL, tokc[j], tokn[j])
 			:: o == O_RETRY && att[j]+1 >= MAXATT ->
 				ans = A_DEAD;
 				DO(dead[j] = 1);
 				DO(failed[j]++; att[j]++; st[j] = DEAD; UNTOKEN(j); gcur[j] = 0)
 			:: o == O_RETRY && att[j]+1 < MAXATT ->
-				DO(sched[j] = 1; due[j] = 0);
+				DO(LATER(j));
 				DO(failed[j]++; att[j]++; st[j] = SCHED; UNTOKEN(j); gcur[j] = 0)
 			:: o == O_SNOOZE ->
-				DO(sched[j] = 1; due[j] = 0);
+				DO(LATER(j));
 				DO(st[j] = SCHED; UNTOKEN(j); gcur[j] = 0)
 			:: o == O_DEAD ->
 				DO(dead[j] = 1);
-				DO(st[j] = DEAD; UNTOKEN(j); gcur[j] = 0)
+				DO(st[j] = DEAD; UNTOKEN(j); gcur[j] = 0);
+				DO(mark[j] = 0)
 			:: o == O_RELEASE ->
 				DO(pend(j)++);
 				DO(st[j] = PEND; UNTOKEN(j); gcur[j] = 0)
 			fi;
+			key_ended(j);
 			lrem(c, j)
 		fi;
 		if :: sus[c] == j+1 && ans != A_STALE -> DO(sus[c] = 0) :: else fi;
@@ -539,8 +717,36 @@ inline leave(c) {
 	fi
 }
 
+/* script: list_cancel.lua
+ * One job: ID j, the life lf of it. A claimed one is asked to end; one that waits has ended. Entries of lists are not searched. */
+inline cancel(j, lf) {
+	if
+#ifdef MUT_LIFE
+	:: !ex[j] || KEPT(j) || st[j] == DEAD -> ans = A_GONE
+#else
+	:: !ex[j] || life[j] != lf || KEPT(j) || st[j] == DEAD -> ans = A_GONE
+#endif
+	:: else ->
+		assert(lf == life[j]); /* never another one */
+		if
+#ifndef MUT_CANCELNOW
+		:: st[j] == PROC && tokc[j] != 0 -> ans = A_RUN; DO(mark[j] = 1; gcanc[j] = 1)
+#endif
+		:: else ->
+			ans = A_OK;
+			finish(j, CANC, 0, 0);
+			DO(sched[j] = 0; due[j] = 0)
+		fi
+	fi
+}
+
 /* What must hold after every step: each job is where its status says, and, unless somebody
  * pushed more or a script stopped half-way, nowhere else. */
+#ifdef STOPS
+#define never_waits(j) skip
+#else
+#define never_waits(j) assert(!mark[j])
+#endif
 inline in_place(j) {
 	if
 	:: ex[j] ->
@@ -550,15 +756,16 @@ inline in_place(j) {
 #ifdef MUT_DIRECT
 			for (x : 1 .. NI) { y = y + (score[x] != ABSENT && P(x,j) > 0) }
 #endif
-			assert(y >= 1 && gcur[j] == 0)
+			assert(y >= 1 && gcur[j] == 0);
+			never_waits(j)
 		:: st[j] == PROC ->
 			y = 0;
 			for (x : 1 .. NI) { y = y + (P(x,j) > 0 && (tokc[j] == 0 || tokc[j] == x)) }
 			assert(y > 0);
 			assert(tokc[j] == 0 || score[tokc[j]] != ABSENT || unregistered)
-		:: st[j] == SCHED -> assert(sched[j] && gcur[j] == 0)
+		:: st[j] == SCHED -> assert(sched[j] && gcur[j] == 0); never_waits(j)
 		:: st[j] == DEAD -> assert(dead[j] && gcur[j] == 0)
-		:: st[j] == COMPL -> assert(compl[j] && gcur[j] == 0)
+		:: KEPT(j) -> assert(compl[j] && gcur[j] == 0)
 		fi;
 #ifdef EXACT
 		y = pend(j)+arr(j)+sched[j]+dead[j];
@@ -582,5 +789,12 @@ inline check() {
 	in_place(1);
 	assert(!(ex[0] && ex[1] && tokc[0] != 0 && tokc[0] == tokc[1] && cra[0] > 0 && cra[1] > 0));
 #endif
-	x = 0; y = 0; ch = 0; first = 0; mysus = 0; w = 0; cut = 0; halted = 0
+#ifdef UNIQUE
+	/* one job at a time has the key, and none that is gone */
+	assert(!(KEEPS(0) && KEEPS(1)));
+#ifdef EXACT
+	assert(kh == 0 || ex[kh-1]);
+#endif
+#endif
+	x = 0; y = 0; ch = 0; first = 0; mysus = 0; room = 0; w = 0; cut = 0; halted = 0
 }
