@@ -133,12 +133,12 @@ func TestHandingOver(t *testing.T) {
 	bubble(t, "does not hold appends up where workers are slow", func(t *testing.T) {
 		h := &handing{Memory: durable.NewMemory(nil), trip: func() { time.Sleep(time.Millisecond) }}
 		_, kind := h.serve(t, 2, time.Second)
-		for range 100 {
+		for i := range 100 {
 			began := time.Now()
 			if err := submit(t, kind, 1).WaitEnqueued(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if took := time.Since(began); took > 2*time.Millisecond { // one exchange, and the end of the one before
+			if took := time.Since(began); i > 10 && took > 3*time.Millisecond { // they are known to be slow; the end of an append and of a claim, and one exchange
 				t.Errorf("enqueued after %v", took)
 			}
 		}
