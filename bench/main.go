@@ -51,7 +51,7 @@ func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.BoolVar(&o.list, "list", false, "list the rows")
 	f.BoolVar(&o.quick, "quick", false, "only what has a goal, in small")
-	f.BoolVar(&o.long, "long", false, "also a backlog of ten million")
+	f.BoolVar(&o.long, "long", false, "also a backlog of ten million, and overload for a minute")
 	f.BoolVar(&o.docs, "docs", false, "write the results into the documents, and draw the plots")
 	f.BoolVar(&o.check, "check", false, "fail unless documents and plots agree with the results")
 	f.BoolVar(&o.child, "child", false, "measure what standard input says; for the program itself")

@@ -42,6 +42,10 @@ func rows(long bool) []*row {
 	if long {
 		backlogs = append(backlogs, 10_000_000)
 	}
+	overloaded := 15 * time.Second
+	if long {
+		overloaded = time.Minute
+	}
 	const rate = "jobs/s"
 	always := []string{"--appendonly", "yes", "--appendfsync", "always"}
 	everysec := []string{"--appendonly", "yes", "--appendfsync", "everysec"}
@@ -127,7 +131,7 @@ func rows(long bool) []*row {
 		},
 		{
 			name: "overload", title: "10 × overload, under each policy", family: "overload", metric: "goodput", quick: true, redis: noArgs,
-			sides: overloadSides(time.Minute, false), rounds: 1, fixed: true, against: []string{}, do: overload,
+			sides: overloadSides(overloaded, false), rounds: 1, fixed: true, against: []string{}, do: overload,
 			goals: []goal{
 				{side: "*", limit: 0.95},
 				{metric: "memory growth", side: "*", most: true, limit: 1.1},
@@ -136,7 +140,7 @@ func rows(long bool) []*row {
 		},
 		{
 			name: "overload-cpu", title: "the same where handlers, Redis and callers share the CPUs", family: "overload", metric: "goodput", redis: noArgs,
-			sides: overloadSides(time.Minute, true), rounds: 1, fixed: true, against: []string{}, do: overload,
+			sides: overloadSides(overloaded, true), rounds: 1, fixed: true, against: []string{}, do: overload,
 			goals: []goal{
 				{side: "*", limit: 0.95},
 				{metric: "memory growth", side: "*", most: true, limit: 1.1},
