@@ -116,14 +116,7 @@ func permissions(t *testing.T, of maker) {
 	// as makes a user with the rule and what is changed in it, and a queue that logs in as it.
 	as := func(t *testing.T, user string, changes ...string) *bundle {
 		t.Helper()
-		words := append(strings.Fields(rule), changes...)
-		args := []any{"ACL", "SETUSER", user, ">secret"}
-		for _, w := range words[1:] {
-			args = append(args, w)
-		}
-		if err := admin.Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(args, err)
-		}
+		permit(t, admin, user, append(strings.Fields(rule)[1:], changes...)...)
 		b := setupQueueAt(t, of, s.Addr(), admin, name, nil)
 		l := of(store(t, &redis.Options{Addr: s.Addr(), Username: user, Password: "secret"}, nil), name, nil)
 		t.Cleanup(func() { _ = l.Close() })

@@ -177,14 +177,8 @@ func TestListWithoutBLMOVE(t *testing.T) {
 			t.Fatal(rule)
 		}
 		info, _ := b.list.Info()
-		as := func(user string, more ...any) *durable.List {
-			words := []any{"ACL", "SETUSER", user, ">secret"}
-			for _, w := range rule[1:] {
-				words = append(words, w)
-			}
-			if err := b.rdb.Do(b.ctx, append(words, more...)...).Err(); err != nil {
-				t.Fatal(words, err)
-			}
+		as := func(user string, more ...string) *durable.List {
+			permit(t, b.rdb, user, append(rule[1:], more...)...)
 			l := store(t, &redis.Options{Addr: server.Addr(), Username: user, Password: "secret"}, nil).List(info.Name, nil)
 			t.Cleanup(func() { _ = l.Close() })
 			return l

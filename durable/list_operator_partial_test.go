@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/internal/redistest"
 )
@@ -28,20 +26,7 @@ func stopOperatorScripts(t *testing.T, of maker) {
 			t.Parallel()
 			name := "q" + command
 			b := setupQueueAt(t, of, s.Addr(), admin, name, nil)
-			own := store(t, &redis.Options{Addr: s.Addr(), Username: name, Password: "secret"}, nil)
-			b.list = of(own, name, nil)
-			t.Cleanup(func() { _ = b.list.Close() })
-			permit := func(words ...string) {
-				t.Helper()
-				args := []any{"ACL", "SETUSER", name}
-				for _, w := range words {
-					args = append(args, w)
-				}
-				if err := admin.Do(b.ctx, args...).Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			permit(append([]string{">secret"}, strings.Fields(b.list.ACLRule(name))[1:]...)...)
+			permit := b.confine(name)
 
 			w := b.worker()
 			b.append("r1", "r2", "r3", "d1", "d2", "d3")
@@ -71,18 +56,7 @@ func stopOperatorScripts(t *testing.T, of maker) {
 				return []error{err1, err2, err3}
 			}
 			permit("-" + command)
-			failed := 0
-			for range 3 {
-				for _, err := range act() {
-					if err != nil {
-						failed++
-						if !is(err, durable.ErrInDoubt) {
-							t.Error("class:", err)
-						}
-					}
-				}
-			}
-			if failed == 0 && !slices.Contains([]string{"LTRIM", "LPUSH", "ZREMRANGEBYRANK"}, command) { // which not both engines need here
+			if failed := insist(t, act); failed == 0 && !slices.Contains([]string{"LTRIM", "LPUSH", "ZREMRANGEBYRANK"}, command) { // which not both engines need here
 				t.Fatal("nothing was stopped")
 			}
 			for _, id := range []string{"r1", "r2", "r3", "d1", "d2", "d3"} { // nobody need ask again

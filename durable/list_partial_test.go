@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/internal/redistest"
 )
@@ -39,23 +37,10 @@ func stopScripts(t *testing.T, of maker, died, limited bool) {
 			t.Parallel()
 			name := "q" + command
 			b := setupQueueAt(t, of, s.Addr(), admin, name, nil)
-			own := store(t, &redis.Options{Addr: s.Addr(), Username: name, Password: "secret"}, nil)
-			b.list = of(own, name, nil)
 			if !strings.Contains(b.list.ACLRule(name), "+"+strings.ToLower(command)+" ") {
 				return // it has no such command
 			}
-			t.Cleanup(func() { _ = b.list.Close() })
-			permit := func(words ...string) {
-				t.Helper()
-				args := []any{"ACL", "SETUSER", name}
-				for _, w := range words {
-					args = append(args, w)
-				}
-				if err := admin.Do(b.ctx, args...).Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			permit(append([]string{">secret"}, strings.Fields(b.list.ACLRule(name))[1:]...)...)
+			permit := b.confine(name)
 
 			ids := make([]string, 30)
 			for i := range ids {
@@ -93,22 +78,14 @@ func stopScripts(t *testing.T, of maker, died, limited bool) {
 			b.expire(lost)
 
 			permit("-" + command)
-			failed := 0
-			for range 3 {
+			failed := insist(t, func() []error {
 				_, err1 := w.Settle(b.ctx, 1, outcomes)
 				_, err2 := w.Claim(b.ctx, durable.ClaimRequest{N: w.claims + 1, Slots: 3, MaxBytes: 1 << 20, Held: 6})
 				_, err3 := p.Append(b.ctx, 1, late)
 				_, err4 := b.list.Sweep(b.ctx)
 				_, err5 := leaver.Leave(b.ctx)
-				for _, err := range []error{err1, err2, err3, err4, err5} {
-					if err != nil {
-						failed++
-						if !is(err, durable.ErrInDoubt) {
-							t.Error("class:", err)
-						}
-					}
-				}
-			}
+				return []error{err1, err2, err3, err4, err5}
+			})
 			if failed == 0 {
 				t.Fatal("nothing was stopped")
 			}
@@ -172,28 +149,22 @@ func stopRelease(t *testing.T, of maker) {
 			t.Parallel()
 			name := "q" + command
 			b := setupQueueAt(t, of, s.Addr(), admin, name, nil)
-			own := store(t, &redis.Options{Addr: s.Addr(), Username: name, Password: "secret"}, nil)
-			list := of(own, name, nil)
-			t.Cleanup(func() { _ = list.Close() })
-			if err := admin.Do(b.ctx, "ACL", "SETUSER", name, ">secret", "on", "+@all", "~*").Err(); err != nil {
-				t.Fatal(err)
-			}
+			free := b.list
+			permit := b.confine(name)
 			b.append("a")
-			w := b.workerOf(list, long)
+			w := b.worker()
 			c := w.take(1)[0]
-			if err := admin.Do(b.ctx, "ACL", "SETUSER", name, "-"+command).Err(); err != nil {
-				t.Fatal(err)
-			}
+			permit("-" + command)
 			release := []durable.Outcome{{Ref: durable.Ref{ID: c.ID, Token: c.Token}, Verdict: durable.Release}}
 			_, err := w.Settle(b.ctx, 1, release)
 			if err == nil {
-				if _, set := list.(*durable.SortedSet); set == (command == "RPUSH") || !set && (command == "ZADD" || command == "LPUSH") {
+				if _, set := b.list.(*durable.SortedSet); set == (command == "RPUSH") || !set && (command == "ZADD" || command == "LPUSH") {
 					return // the engine does without it
 				}
 				t.Fatal("nothing was stopped")
 			}
 			for purge := (durable.PurgeRequest{Confirm: name, States: []durable.State{durable.StateProcessing}}); ; {
-				p, err := b.list.Purge(b.ctx, purge)
+				p, err := free.Purge(b.ctx, purge)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -219,28 +190,15 @@ func TestListDirectStopped(t *testing.T) {
 			t.Parallel()
 			name := "q" + command
 			b := setupListAt(t, s.Addr(), admin, name, nil)
-			own := store(t, &redis.Options{Addr: s.Addr(), Username: name, Password: "secret"}, nil)
-			list := own.List(name, nil)
-			t.Cleanup(func() { _ = list.Close() })
-			if err := admin.Do(b.ctx, "ACL", "SETUSER", name, ">secret", "on", "+@all", "~*").Err(); err != nil {
-				t.Fatal(err)
-			}
-			w := b.workerOf(list, long)
-			p, err := list.OpenProducer(b.ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := admin.Do(b.ctx, "ACL", "SETUSER", name, "-"+command).Err(); err != nil {
-				t.Fatal(err)
-			}
+			permit := b.confine(name)
+			w, p := b.worker(), b.producer()
+			permit("-" + command)
 			jobs := jobsOf("a", "b", "c")
 			r := durable.ClaimRequest{N: 1, Slots: 9, MaxBytes: 1 << 20}
 			if _, _, err := p.(durable.DirectProducer).AppendFor(b.ctx, 1, jobs, w.Consumer, r); command != "HINCRBY" && !is(err, durable.ErrInDoubt) {
 				t.Fatal("nothing was stopped:", err)
 			}
-			if err := admin.Do(b.ctx, "ACL", "SETUSER", name, "+"+command).Err(); err != nil {
-				t.Fatal(err)
-			}
+			permit("+" + command)
 			if a, err := p.Append(b.ctx, 1, jobs); err != nil || a.Taken != 3 || len(a.Refused) > 0 {
 				t.Fatalf("%+v, %v", a, err)
 			}

@@ -55,17 +55,8 @@ func TestStreamCheck(t *testing.T) {
 		s := redistest.Start(t)
 		admin := s.Client(t)
 		b := setupStreamAt(t, s.Addr(), admin, "q", nil)
-		own := store(t, &redis.Options{Addr: s.Addr(), Username: "u", Password: "secret"}, nil).Stream("q", nil)
-		t.Cleanup(func() { _ = own.Close() })
-		args := []any{"ACL", "SETUSER", "u", ">secret"}
-		for _, word := range strings.Fields(own.ACLRule("u"))[1:] {
-			args = append(args, word)
-		}
-		if err := admin.Do(b.ctx, args...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		b.stream = own
-		if err := own.Check(b.ctx); err != nil {
+		b.confine()
+		if err := b.stream.Check(b.ctx); err != nil {
 			t.Fatal(err)
 		}
 		p, w, lost := b.producer(), b.worker(), b.worker()
@@ -83,21 +74,21 @@ func TestStreamCheck(t *testing.T) {
 		for i, v := range []durable.Verdict{durable.Retry, durable.Snooze, durable.Release, durable.Dead, durable.Done, durable.Done, durable.Done} {
 			w.settle(v, c[i])
 		}
-		if _, err := own.Redrive(b.ctx, durable.Selection{All: true}); err != nil {
+		if _, err := b.stream.Redrive(b.ctx, durable.Selection{All: true}); err != nil {
 			t.Error(err)
 		}
 		for _, state := range []durable.State{durable.StatePending, durable.StateScheduled, durable.StateProcessing, durable.StateDead, durable.StateCorrupt, durable.StateCompleted} {
-			if _, err := own.Jobs(b.ctx, durable.JobsRequest{State: state}); err != nil {
+			if _, err := b.stream.Jobs(b.ctx, durable.JobsRequest{State: state}); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := own.Pause(b.ctx, durable.Intake, "me"); err != nil {
+		if err := b.stream.Pause(b.ctx, durable.Intake, "me"); err != nil {
 			t.Error(err)
 		}
-		if _, err := own.Groups(b.ctx); err != nil {
+		if _, err := b.stream.Groups(b.ctx); err != nil {
 			t.Error(err)
 		}
-		if _, err := own.Purge(b.ctx, durable.PurgeRequest{Confirm: "q"}); err != nil {
+		if _, err := b.stream.Purge(b.ctx, durable.PurgeRequest{Confirm: "q"}); err != nil {
 			t.Error(err)
 		}
 		if _, err := p.Close(b.ctx, 2); err != nil {
@@ -118,13 +109,7 @@ func TestStreamCheck(t *testing.T) {
 		for _, denied := range []string{"XGROUP|CREATE", "XINFO|GROUPS", "XADD"} {
 			user := store(t, &redis.Options{Addr: s.Addr(), Username: "u", Password: "secret"}, nil).Stream("q", nil)
 			t.Cleanup(func() { _ = user.Close() })
-			args := []any{"ACL", "SETUSER", "u", ">secret"}
-			for _, word := range strings.Fields(user.ACLRule("u"))[1:] {
-				args = append(args, word)
-			}
-			if err := admin.Do(t.Context(), append(args, "-"+denied)...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			permit(t, admin, "u", append(strings.Fields(user.ACLRule("u"))[1:], "-"+denied)...)
 			if err := user.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "may not run "+denied) {
 				t.Errorf("without %s: %v", denied, err)
 			}

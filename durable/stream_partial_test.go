@@ -1,13 +1,12 @@
 package durable_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/internal/redistest"
@@ -33,20 +32,7 @@ func stopStreamScripts(t *testing.T, died bool) {
 			t.Parallel()
 			name := "q" + strings.ReplaceAll(command, "|", "-")
 			b := setupStreamAt(t, s.Addr(), admin, name, nil)
-			own := store(t, &redis.Options{Addr: s.Addr(), Username: name, Password: "secret"}, nil)
-			b.stream = own.Stream(name, nil)
-			t.Cleanup(func() { _ = b.stream.Close() })
-			permit := func(words ...string) {
-				t.Helper()
-				args := []any{"ACL", "SETUSER", name}
-				for _, w := range words {
-					args = append(args, w)
-				}
-				if err := admin.Do(b.ctx, args...).Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			permit(append([]string{">secret"}, strings.Fields(b.stream.ACLRule(name))[1:]...)...)
+			permit := b.confine()
 
 			ids := make([]string, 30)
 			for i := range ids {
@@ -74,29 +60,24 @@ func stopStreamScripts(t *testing.T, died bool) {
 			}
 			b.expire(lost)
 			unwanted := []string{"job29", lostClaims[0].ID, claims[5].ID}
+			cancel := func() (errs []error) {
+				for _, id := range unwanted {
+					if _, err := b.stream.Cancel(b.ctx, durable.CancelRequest{ID: id}); !is(err, durable.ErrNoJob) {
+						errs = append(errs, err)
+					}
+				}
+				return errs
+			}
 
 			permit("-" + strings.ToLower(command))
-			failed := 0
-			for range 3 {
+			failed := insist(t, func() []error {
 				_, err1 := w.Settle(b.ctx, 1, outcomes)
 				_, err2 := w.Claim(b.ctx, durable.ClaimRequest{N: w.claims + 1, Slots: 3, MaxBytes: 1 << 20, Held: 6})
 				_, err3 := p.Append(b.ctx, 1, late)
 				_, err4 := b.stream.Sweep(b.ctx)
 				_, err5 := leaver.Leave(b.ctx)
-				failures := []error{err1, err2, err3, err4, err5}
-				for _, id := range unwanted {
-					_, err := b.stream.Cancel(b.ctx, durable.CancelRequest{ID: id})
-					failures = append(failures, err)
-				}
-				for _, err := range failures {
-					if err != nil && !is(err, durable.ErrNoJob) {
-						failed++
-						if !is(err, durable.ErrInDoubt) {
-							t.Error("class:", err)
-						}
-					}
-				}
-			}
+				return append(cancel(), err1, err2, err3, err4, err5)
+			})
 			if failed == 0 && command != "HDEL" {
 				t.Fatal("nothing was stopped")
 			}
@@ -105,10 +86,8 @@ func stopStreamScripts(t *testing.T, died bool) {
 			if died {
 				b.expire(leaver)
 			} else {
-				for _, id := range unwanted {
-					if _, err := b.stream.Cancel(b.ctx, durable.CancelRequest{ID: id}); err != nil && !is(err, durable.ErrNoJob) {
-						t.Error("cancel:", err)
-					}
+				if err := errors.Join(cancel()...); err != nil {
+					t.Error("cancel:", err)
 				}
 				finishStream(b, p, w, leaver, late, outcomes, claims[5])
 			}
@@ -171,20 +150,7 @@ func TestStreamAppendThatStoppedRunsNothing(t *testing.T) {
 			t.Parallel()
 			b := setupStreamAt(t, s.Addr(), admin, command, nil)
 			w := b.worker()
-			own := store(t, &redis.Options{Addr: s.Addr(), Username: command, Password: "secret"}, nil)
-			b.stream = own.Stream(command, nil)
-			t.Cleanup(func() { _ = b.stream.Close() })
-			permit := func(words ...string) {
-				t.Helper()
-				args := []any{"ACL", "SETUSER", command}
-				for _, word := range words {
-					args = append(args, word)
-				}
-				if err := admin.Do(b.ctx, args...).Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			permit(append([]string{">secret"}, strings.Fields(b.stream.ACLRule(command))[1:]...)...)
+			permit := b.confine()
 			p := b.producer()
 			jobs := append(jobsOf("a"), &durable.Job{ID: "later", Delay: time.Millisecond}, &durable.Job{ID: "b"})
 			jobs[2].Unique = &durable.Unique{Key: "key", Window: time.Hour}
