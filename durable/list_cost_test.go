@@ -39,7 +39,7 @@ func cost(t *testing.T, of maker) {
 		t.Fatal(err)
 	}
 	round(2)
-	requests, inside := commandsOf(b)
+	requests, inside := commandsOf(b.ctx, b.rdb)
 	// Write the hash; read it, see that this was all of it, and stamp it; read what its end depends on. Deleting is one
 	// command for all.
 	if requests != 3 || inside > jobs*5+100 || inside < jobs*5 {
@@ -51,7 +51,7 @@ func cost(t *testing.T, of maker) {
 	round(3) // loads one more
 	b.rdb.ConfigResetStat(b.ctx)
 	round(4)
-	if _, inside = commandsOf(b); inside > plain+40 {
+	if _, inside = commandsOf(b.ctx, b.rdb); inside > plain+40 {
 		t.Errorf("%d commands for %d jobs, and %d when they are followed: want no more for each job", plain, jobs, inside)
 	}
 	if n := b.rdb.XLen(b.ctx, b.key("told:"+f.ID())).Val(); n != 2 {
@@ -60,7 +60,7 @@ func cost(t *testing.T, of maker) {
 	b.limit(durable.Limits{Concurrency: jobs, Rate: durable.Rate{Count: 1000, Burst: 10 * jobs}})
 	b.rdb.ConfigResetStat(b.ctx)
 	round(5)
-	if _, inside = commandsOf(b); inside > plain+60 {
+	if _, inside = commandsOf(b.ctx, b.rdb); inside > plain+60 {
 		t.Errorf("%d commands for %d jobs, and %d when the queue is limited: want no more for each job", plain, jobs, inside)
 	}
 }

@@ -336,7 +336,7 @@ func limits(t *testing.T, of maker) {
 			if len(c.Jobs) == 0 {
 				return many
 			}
-			_, n := commandsOf(b)
+			_, n := commandsOf(b.ctx, b.rdb)
 			return n
 		}
 		rounds := 0

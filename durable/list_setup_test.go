@@ -362,8 +362,8 @@ func zs(members ...string) []redis.Z {
 }
 
 // commandsOf counts the requests since the statistics were reset, and the commands that scripts have executed for them.
-func commandsOf(b *bundle) (requests, inside int) {
-	for line := range strings.Lines(b.rdb.Info(b.ctx, "commandstats").Val()) {
+func commandsOf(ctx context.Context, rdb *redis.Client) (requests, inside int) {
+	for line := range strings.Lines(rdb.Info(ctx, "commandstats").Val()) {
 		var name string
 		var calls int
 		if _, err := fmt.Sscanf(strings.NewReplacer("cmdstat_", "", ":calls=", " ", ",", " ").Replace(line), "%s %d", &name, &calls); err != nil {

@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -15,19 +16,24 @@ func unique(id, key string) *durable.Job {
 	return job(id, func(j *durable.Job) { j.Unique = &durable.Unique{Key: key} })
 }
 
-// holder appends a job, and gives the ID of whoever has its key already; "" when it was stored.
-func (b *bundle) holder(j *durable.Job) string {
-	b.Helper()
-	a, err := b.producer().Append(b.ctx, 1, []*durable.Job{j})
+// holderOf appends a job, and gives the ID of whoever has its key already; "" when it was stored.
+func holderOf(ctx context.Context, t testing.TB, p durable.Producer, j *durable.Job) string {
+	t.Helper()
+	a, err := p.Append(ctx, 1, []*durable.Job{j})
 	switch {
 	case err != nil || a.Taken != 1:
-		b.Fatalf("append: %+v, %v", a, err)
+		t.Fatalf("append: %+v, %v", a, err)
 	case len(a.Refused) == 0:
 		return ""
 	case a.Refused[0].Code != durable.RefusedUnique:
-		b.Fatalf("refused: %+v", a.Refused)
+		t.Fatalf("refused: %+v", a.Refused)
 	}
 	return a.Refused[0].Holder
+}
+
+func (b *bundle) holder(j *durable.Job) string {
+	b.Helper()
+	return holderOf(b.ctx, b, b.producer(), j)
 }
 
 func (b *bundle) noKeys() {

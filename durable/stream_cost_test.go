@@ -35,21 +35,7 @@ func TestStreamCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	round(2)
-	requests, inside := 0, 0
-	for line := range strings.Lines(b.rdb.Info(b.ctx, "commandstats").Val()) {
-		var name string
-		var calls int
-		if _, err := fmt.Sscanf(strings.NewReplacer("cmdstat_", "", ":calls=", " ", ",", " ").Replace(line), "%s %d", &name, &calls); err != nil {
-			continue
-		}
-		switch name {
-		case "eval", "evalsha", "hello", "client":
-			requests += calls
-		case "config|resetstat", "info":
-		default:
-			inside += calls
-		}
-	}
+	requests, inside := commandsOf(b.ctx, b.rdb)
 	// Add the entry, write the record; read and stamp it; read its token. Reading, acknowledging and
 	// deleting are one command for all.
 	if requests != 3 || inside > jobs*5+100 || inside < jobs*5 {

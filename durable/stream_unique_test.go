@@ -9,19 +9,9 @@ import (
 	"github.com/seed-9dec4fca/weir/durable"
 )
 
-// holder appends a job, and gives the ID of whoever has its key already; "" when it was stored.
 func (b *streamBundle) holder(j *durable.Job) string {
 	b.Helper()
-	a, err := b.producer().Append(b.ctx, 1, []*durable.Job{j})
-	switch {
-	case err != nil || a.Taken != 1:
-		b.Fatalf("append: %+v, %v", a, err)
-	case len(a.Refused) == 0:
-		return ""
-	case a.Refused[0].Code != durable.RefusedUnique:
-		b.Fatalf("refused: %+v", a.Refused)
-	}
-	return a.Refused[0].Holder
+	return holderOf(b.ctx, b, b.producer(), j)
 }
 
 // free checks that nobody has the key k, and that nothing is left of it.
