@@ -22,10 +22,7 @@ func cancelUnderFire(l *lab) {
 		return r
 	}
 	work := func(i int) role { return both(role{Name: fmt.Sprint("worker", i), Workers: 12}) }
-	crew := make([]*child, workers)
-	for i := range crew {
-		crew[i] = l.spawn(work(i))
-	}
+	crew := l.crew(workers, work)
 	marks := l.scan(rdb, scanMarks)
 	var producers []*child
 	for _, name := range names {
@@ -35,22 +32,13 @@ func cancelUnderFire(l *lab) {
 		})))
 	}
 	stop := l.loseShare([]*redisproc.Proxy{shared}, 0.01, l.set.seed)
-	random, kills := stream(l.set.seed, l.name), 0
+	random := stream(l.set.seed, l.name)
 	for range pick(l, 5, 60) {
 		l.pause(500*time.Millisecond + time.Duration(random.IntN(800))*time.Millisecond)
-		i := random.IntN(workers)
-		crew[i].kill()
-		crew[i] = l.spawn(work(workers + kills))
-		kills++
+		crew.replace(random.IntN(workers))
 	}
 	stop()
-	for _, p := range producers {
-		p.tell("enough")
-	}
-	l.drained(rdb, l.name, 30*time.Second)
-	for _, p := range producers {
-		p.wait(30 * time.Second)
-	}
+	l.enough(rdb, 30*time.Second, producers...)
 	l.dismiss()
 
 	h := l.check(rdb, expectation{})
@@ -59,7 +47,7 @@ func cancelUnderFire(l *lab) {
 	l.checkTickets(h, p)
 	l.allTold(h)
 	l.checkCancels(h, p)
-	l.figure("kills", kills)
+	l.figure("kills", crew.kills)
 	l.figure("cancelled", p.counters["cancelled"])
 }
 

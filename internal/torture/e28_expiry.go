@@ -39,13 +39,7 @@ func tooLate(l *lab) {
 		l.pause(2 * time.Second)
 		crew[0].thaw()
 	}
-	for _, p := range producers {
-		p.tell("enough")
-	}
-	l.drained(rdb, l.name, 40*time.Second)
-	for _, p := range producers {
-		p.wait(40 * time.Second)
-	}
+	l.enough(rdb, 40*time.Second, producers...)
 	l.dismiss()
 
 	h := l.check(rdb, expectation{})

@@ -68,17 +68,7 @@ func submitTwice(l *lab) {
 		}
 	}
 	stop()
-	for _, kind := range []string{"same", "key"} {
-		for _, c := range crew[kind] {
-			c.tell("enough")
-		}
-	}
-	l.drained(rdb, l.name, 30*time.Second)
-	for _, kind := range []string{"same", "key"} {
-		for _, c := range crew[kind] {
-			c.wait(30 * time.Second)
-		}
-	}
+	l.enough(rdb, 30*time.Second, slices.Concat(crew["same"], crew["key"])...)
 	held.judge(l)
 	l.freeKeys(rdb, keys)
 	l.drained(rdb, l.name, 10*time.Second)

@@ -15,10 +15,7 @@ func tellAll(l *lab) {
 	work := func(i int) role {
 		return role{Name: fmt.Sprint("worker", i), Addr: server.Addr(), Workers: 12, SweepEvery: 300 * time.Millisecond, Timeout: time.Second}
 	}
-	crew := make([]*child, workers)
-	for i := range crew {
-		crew[i] = l.spawn(work(i))
-	}
+	crew := l.crew(workers, work)
 	names := []string{"producer0", "producer1"}
 	var watchers []*child
 	for _, name := range names {
@@ -31,7 +28,7 @@ func tellAll(l *lab) {
 	watchers = append(watchers, l.spawn(role{
 		Name: "follower", Addr: server.Addr(), Timeout: time.Second, Follows: rate, Others: names, OthersRate: rate, Wait: 30 * time.Second,
 	}))
-	random, kills := stream(l.set.seed, l.name), 0
+	random := stream(l.set.seed, l.name)
 	for range pick(l, 1, 15) {
 		for _, fault := range []func(){
 			func() { l.killConnections(rdb, 300*time.Millisecond) },
@@ -48,27 +45,18 @@ func tellAll(l *lab) {
 			func() {},
 		} {
 			l.pause(300*time.Millisecond + time.Duration(random.IntN(500))*time.Millisecond)
-			i := random.IntN(workers)
-			crew[i].kill()
-			crew[i] = l.spawn(work(workers + kills))
-			kills++
+			crew.replace(random.IntN(workers))
 			fault()
 		}
 	}
-	for _, w := range watchers {
-		w.tell("enough")
-	}
-	l.drained(rdb, l.name, 30*time.Second)
-	for _, w := range watchers {
-		w.wait(40 * time.Second)
-	}
+	l.enough(rdb, 40*time.Second, watchers...)
 	l.dismiss()
 
 	h := l.check(rdb, expectation{})
 	p := l.look(rdb, l.name)
 	l.checkTickets(h, p)
 	l.allTold(h)
-	l.figure("kills", kills)
+	l.figure("kills", crew.kills)
 	l.figure("followed", h.count[noteFollowed])
 	l.require(h.count[noteFollowed] > 50, "%d jobs were followed: nothing was seen", h.count[noteFollowed])
 	var after []time.Duration // the completion was confirmed
