@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -197,6 +198,12 @@ func TestFollowingCostsTheServerNoCommandPerTicket(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, consumer, nil)
+	watched := submitOne(t, kind, bridge.Job[string]{ID: "later", Delay: time.Hour})
+	watched.Done()
+	eventually(t, "a connection reads news while a ticket is open", func() bool { return reading(t, rdb) == 1 })
+	if _, err := producer.Cancel(patient(t), "later"); err != nil {
+		t.Fatal(err)
+	}
 	before := calls(t, rdb, "evalsha", "xread")
 	tickets := make([]*bridge.Ticket, jobs)
 	for i := range tickets {
@@ -264,6 +271,9 @@ func TestWhoOnlyFiresAndForgetsIsNotToldOfAnything(t *testing.T) {
 	eventually(t, "all of that is done", completed)
 	eventually(t, "nobody reads news", func() bool { return reading(t, rdb) == 0 })
 	noted := calls(t, rdb, "xadd")
+	if noted == 0 {
+		t.Error("nothing was noted while the first were followed")
+	}
 	fire(3000)
 	eventually(t, "all of that is done", completed)
 	if n := calls(t, rdb, "xadd") - noted; n != 0 {

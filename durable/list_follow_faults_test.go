@@ -72,18 +72,28 @@ func TestListFollowFaults(t *testing.T) {
 		other := b.another(s.Addr(), "q", nil)
 		w := b.workerOf(other, long)
 		claims := w.take(len(ids))
+		kill := func() (killed int64) {
+			for line := range strings.Lines(b.rdb.ClientList(b.ctx).Val()) {
+				if strings.Contains(line, "cmd=xread") {
+					id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
+					killed += b.rdb.ClientKillByFilter(b.ctx, "ID", id).Val()
+				}
+			}
+			return killed
+		}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
+			for kill() == 0 { // the first one that waits
+				if b.ctx.Err() != nil {
+					t.Error("there was none to kill")
+					return
+				}
+			}
 			for i, c := range claims {
 				w.settle(durable.Done, c)
 				if i%20 == 0 {
-					for line := range strings.Lines(b.rdb.ClientList(b.ctx).Val()) {
-						if strings.Contains(line, "cmd=xread") {
-							id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
-							b.rdb.ClientKillByFilter(b.ctx, "ID", id)
-						}
-					}
+					kill()
 				}
 			}
 		}()
