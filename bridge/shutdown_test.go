@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -414,7 +416,9 @@ func TestCase01_SubmitRacingShutdown(t *testing.T) {
 	t.Parallel()
 	// Elsewhere this panicked with "send on closed channel".
 	const rounds, producers, each = 300, 100, 3
+	var accepted, closed atomic.Int64
 	for round := range rounds {
+		before := accepted.Load()
 		memory := durable.NewMemory(nil)
 		q, err := bridge.Open(memory, &bridge.Options{Capacity: 20})
 		if err != nil {
@@ -440,10 +444,12 @@ func TestCase01_SubmitRacingShutdown(t *testing.T) {
 					ticket, err := kind.Submit(context.Background(), i, p)
 					switch {
 					case err == nil:
+						accepted.Add(1)
 						mu.Lock()
 						tickets = append(tickets, ticket)
 						mu.Unlock()
 					case errors.Is(err, policy.ErrClosed):
+						closed.Add(1)
 						if ticket != nil {
 							t.Error("a ticket and an error")
 						}
@@ -454,6 +460,9 @@ func TestCase01_SubmitRacingShutdown(t *testing.T) {
 			})
 		}
 		close(start)
+		for accepted.Load()-before < int64(round%30) { // it closes among them, sooner or later
+			runtime.Gosched()
+		}
 		shutdown(t, q)
 		all.Wait()
 		<-ran
@@ -469,5 +478,8 @@ func TestCase01_SubmitRacingShutdown(t *testing.T) {
 		if stored != int64(counters.Enqueued) {
 			t.Fatalf("round %d: %d stored, %d reported", round, stored, counters.Enqueued)
 		}
+	}
+	if accepted.Load() == 0 || closed.Load() == 0 {
+		t.Errorf("%d accepted, %d came too late", accepted.Load(), closed.Load())
 	}
 }

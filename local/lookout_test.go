@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/seed-9dec4fca/weir/local"
@@ -60,26 +59,28 @@ func TestLookout(t *testing.T) {
 	})
 	t.Run("the owner who enqueues and the one who looks do not miss each other", func(t *testing.T) {
 		t.Parallel()
-		for range 2000 {
-			var found atomic.Bool
+		var looker, owner int
+		for i := range 2000 {
+			var enqueued, looked bool
 			p := new(local.Promise)
-			p.InitFor(&local.Lookout{Looked: func(t *local.Ticket, _ uint32) {
-				if t.State() != local.Accepted {
-					found.Store(true)
-				}
-			}}, "a")
+			p.InitFor(&local.Lookout{Looked: func(t *local.Ticket, _ uint32) { enqueued = t.State() != local.Accepted }}, "a")
+			sides := []func(){func() { p.Ticket().Done() }, func() { p.MarkEnqueued(); looked = p.LookedAt() }}
 			var both sync.WaitGroup
-			both.Go(func() { p.Ticket().Done() })
-			both.Go(func() {
-				p.MarkEnqueued()
-				if p.LookedAt() {
-					found.Store(true)
-				}
-			})
+			both.Go(sides[i%2])
+			both.Go(sides[1-i%2])
 			both.Wait()
-			if !found.Load() {
+			if !enqueued && !looked {
 				t.Fatal("neither saw the other")
 			}
+			if enqueued {
+				looker++
+			}
+			if looked {
+				owner++
+			}
+		}
+		if looker == 0 || owner == 0 {
+			t.Errorf("who looked saw the owner %d times, the owner who looked %d times", looker, owner)
 		}
 	})
 	t.Run("one that nobody looks out for has none", func(t *testing.T) {

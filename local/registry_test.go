@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -212,26 +214,53 @@ func TestRegistry(t *testing.T) {
 	})
 	t.Run("under races no more are watched than may be", func(t *testing.T) {
 		t.Parallel()
-		const n, each = 8, 2000
-		r := local.NewRegistry(100)
+		const n, each, ids, most = 8, 2000, 8, 4
+		r := local.NewRegistry(most)
+		var held [n][]*local.Promise
 		var wg sync.WaitGroup
+		var tooMany, superseded atomic.Int64
 		for i := range n {
 			wg.Go(func() {
 				for k := range each {
-					p := promise(fmt.Sprint(i%4, "-", k))
+					p := promise(fmt.Sprint(k % ids))
 					r.Watch(p)
-					if q := r.Find(p.Ticket().ID()); q != p && q != nil && p.Ticket().Err() == nil {
-						// The other goroutine with this ID came between, and must have ended p.
-						within(t, p.Ticket().Done(), "the older one's end")
+					if r.Find(p.Ticket().ID()) == p {
+						held[i] = append(held[i], p)
+					} else if tooMany.Add(1); !p.Ticket().State().Ended() {
+						t.Error("one that is not watched goes on")
+					}
+					if len(held[i]) < most {
+						continue
+					}
+					oldest := held[i][0]
+					held[i] = held[i][1:]
+					if oldest.Ticket().State() == local.Detached {
+						superseded.Add(1)
 					}
 					if k%3 == 0 {
-						p.End(local.Completed, nil)
+						oldest.End(local.Completed, nil)
 					}
-					r.Forget(p.Ticket().ID(), p)
+					r.Forget(oldest.Ticket().ID(), oldest)
 				}
 			})
 		}
 		wg.Wait()
+		for k := range ids { // as many as find a place
+			p := promise(fmt.Sprint(k))
+			r.Watch(p)
+			held[0] = append(held[0], p)
+		}
+		watched := 0
+		for _, p := range slices.Concat(held[:]...) {
+			if r.Find(p.Ticket().ID()) == p {
+				watched++
+			} else if superseded.Add(1); !p.Ticket().State().Ended() {
+				t.Error("one that is not watched any more goes on")
+			}
+		}
+		if watched != most || tooMany.Load() == 0 || superseded.Load() == 0 {
+			t.Errorf("%d are watched; %d were too many, and %d superseded", watched, tooMany.Load(), superseded.Load())
+		}
 		r.DetachAll(nil)
 	})
 }
