@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,6 +63,83 @@ func TestListPartialWindow(t *testing.T) {
 					w.settle(durable.Done, w.take(1)...)
 					if got := b.holder(keyed("other")); got != "mine" {
 						t.Errorf("within the window the key is held by %q", got)
+					}
+				})
+			}
+		}
+	})
+}
+
+// A key that is kept beyond its job expires when the job has ended, and not before: wherever the script stopped, and whether or
+// not anybody asks again, a job that is there has its key until it ends, however long that takes.
+func TestListPartialAfter(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, of maker) {
+		s := redistest.Start(t)
+		admin := s.Client(t)
+		for _, c := range []struct {
+			forbidden string
+			job       durable.Job
+			cancelled bool
+		}{
+			{"-del", durable.Job{Unique: &durable.Unique{After: time.Hour}}, false},
+			{"-del", durable.Job{Unique: &durable.Unique{Window: time.Hour}}, true},
+			{"-hsetnx", durable.Job{Unique: &durable.Unique{After: time.Hour}, Retention: time.Hour}, false},
+			{"-hsetnx", durable.Job{Unique: &durable.Unique{Window: time.Hour}, Retention: time.Hour}, true},
+		} {
+			for _, again := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, cancelled %v, again %v", c.forbidden, c.cancelled, again), func(t *testing.T) {
+					t.Parallel()
+					name := fmt.Sprintf("q%s-%v-%v", c.forbidden, c.cancelled, again)
+					b := setupQueueAt(t, of, s.Addr(), admin, name, nil)
+					free, rule := b.list, strings.Fields(b.list.ACLRule(name))[1:]
+					permit := b.confine(name)
+
+					j, unique := c.job, *c.job.Unique
+					j.ID, j.Unique, unique.Key = "mine", &unique, "key"
+					b.store(&j)
+					w := b.worker()
+					end := func() error {
+						_, err := b.list.Cancel(b.ctx, durable.CancelRequest{ID: "mine"})
+						return err
+					}
+					if !c.cancelled {
+						claim := w.take(1)[0]
+						end = func() error {
+							_, err := w.Settle(b.ctx, 1, []durable.Outcome{{Ref: durable.Ref{ID: claim.ID, Token: claim.Token}, Verdict: durable.Done}})
+							return err
+						}
+					}
+					permit(c.forbidden)
+					if err := end(); !is(err, durable.ErrInDoubt) {
+						t.Fatal("it was not stopped:", err)
+					}
+					if ttl := b.rdb.PTTL(b.ctx, b.key("unique:key")).Val(); ttl != -1 {
+						t.Error("the key of a job that is there expires in", ttl)
+					}
+					b.rdb.HSet(b.ctx, b.key("unique:key"), "until_ms", "1") // that time is over
+					b.list = free
+					if got := b.holder(job("other", func(j *durable.Job) { j.Unique = &durable.Unique{Key: "key"} })); got != "mine" {
+						t.Errorf("the key is held by %q", got)
+					}
+					permit(rule...)
+					switch {
+					case again:
+						if err := end(); err != nil {
+							t.Error(err)
+						}
+					case c.cancelled:
+						w := b.worker()
+						w.settle(durable.Done, w.take(1)...)
+					default:
+						b.expire(w)
+						b.sweep()
+						heir := b.worker()
+						heir.settle(durable.Done, heir.take(1)...)
+					}
+					got, ttl := b.holder(job("other", func(j *durable.Job) { j.Unique = &durable.Unique{Key: "key"} })), b.rdb.PTTL(b.ctx, b.key("unique:key")).Val()
+					if c.cancelled && (got != "" || ttl != -1) || !c.cancelled && (got != "mine" || ttl <= 50*time.Minute || ttl > time.Hour) {
+						t.Errorf("after its end it is held by %q, and expires in %v", got, ttl)
 					}
 				})
 			}

@@ -186,6 +186,49 @@ func TestStreamAppendThatStoppedRunsNothing(t *testing.T) {
 	}
 }
 
+// A key that is kept beyond its job expires when that has ended, not before; and is kept for as long when what ends the job is
+// asked again, because the script has stopped before.
+func TestStreamPartialAfter(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin := s.Client(t)
+	for _, c := range []struct {
+		forbidden string
+		retention time.Duration
+		ended     bool // when it was stopped
+	}{{"-del", 0, false}, {"-xdel", time.Hour, true}} {
+		t.Run(fmt.Sprint(c.forbidden, c.retention), func(t *testing.T) {
+			t.Parallel()
+			name := fmt.Sprint("q", c.forbidden, c.retention)
+			b := setupStreamAt(t, s.Addr(), admin, name, nil)
+			free, rule := b.stream, strings.Fields(b.stream.ACLRule(name))[1:]
+			permit := b.confine()
+			w := b.worker()
+			if by := b.holder(&durable.Job{ID: "a", Retention: c.retention, Unique: &durable.Unique{Key: "k", After: time.Hour}}); by != "" {
+				t.Fatal("the key is", by)
+			}
+			claim := w.take(1)[0]
+			done := []durable.Outcome{{Ref: durable.Ref{ID: claim.ID, Token: claim.Token}, Verdict: durable.Done}}
+			permit(c.forbidden)
+			if _, err := w.Settle(b.ctx, 1, done); !is(err, durable.ErrInDoubt) {
+				t.Fatal("it was not stopped:", err)
+			}
+			if ttl := b.rdb.PTTL(b.ctx, b.key("unique:k")).Val(); !c.ended && ttl != -1 {
+				t.Error("the key of a job that is there expires in", ttl)
+			}
+			permit(rule...)
+			if _, err := w.Settle(b.ctx, 1, done); err != nil {
+				t.Error(err)
+			}
+			b.stream = free
+			by, ttl := b.holder(unique("b", "k")), b.rdb.PTTL(b.ctx, b.key("unique:k")).Val()
+			if by != "a" || ttl <= 50*time.Minute || ttl > time.Hour {
+				t.Errorf("after its end the key is %q's, and expires in %v", by, ttl)
+			}
+		})
+	}
+}
+
 // finishStream asks everything again, under the same numbers.
 func finishStream(b *streamBundle, p durable.Producer, w, leaver *streamWorker, late []*durable.Job, outcomes []durable.Outcome, held *durable.Claim) {
 	b.Helper()

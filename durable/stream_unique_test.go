@@ -178,6 +178,29 @@ func TestStreamUnique(t *testing.T) {
 		b.free("redriven, and done")
 	})
 
+	t.Run("a redriven job has it beyond its window", func(t *testing.T) {
+		t.Parallel()
+		b := setupStream(t, nil)
+		w := b.worker()
+		b.holder(&durable.Job{ID: "a", Unique: &durable.Unique{Key: "k", Window: time.Hour}})
+		w.settle(durable.Dead, w.take(1)...)
+		if _, err := b.stream.Redrive(b.ctx, durable.Selection{All: true}); err != nil {
+			t.Fatal(err)
+		}
+		if ttl := b.rdb.PTTL(b.ctx, b.key("unique:k")).Val(); ttl != -1 {
+			t.Error("the key of a job that is there expires in", ttl)
+		}
+		if till, _ := b.rdb.HGet(b.ctx, b.key("unique:k"), "until_ms").Int64(); till == 0 {
+			t.Error("its window is forgotten")
+		}
+		b.rdb.HSet(b.ctx, b.key("unique:k"), "until_ms", "1") // it is over
+		if by := b.holder(unique("b", "k")); by != "a" {
+			t.Errorf("the key is %q's", by)
+		}
+		w.settle(durable.Done, w.take(1)...)
+		b.free("done")
+	})
+
 	t.Run("who has vanished keeps nothing", func(t *testing.T) {
 		t.Parallel()
 		b := setupStream(t, nil)

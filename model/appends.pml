@@ -89,6 +89,7 @@ byte nid;
 #ifdef UNIQUE
 byte kh;                                /* unique:<key>: holder, ID+1 */
 bit  kw;                                /*   until_ms is ahead */
+bit  kt;                                /*   a TTL */
 bit  gw;                                /* the truth: a time for which the key is kept runs */
 #endif
 
@@ -220,9 +221,9 @@ inline append(s, nn, q, b, l) {
 		/* write afterwards: keys, entries, then jobs, how long keys are kept, then the number */
 #ifdef UNIQUE
 #ifdef MUT_KEPTFIRST
-		if :: fresh > 0 -> DO(kh = keyed; kw = WINDOW) :: else fi;
+		if :: fresh > 0 -> DO(kh = keyed; kt = 0; kw = WINDOW) :: else fi;
 #else
-		if :: fresh > 0 -> DO(kh = keyed) :: else fi;
+		if :: fresh > 0 -> DO(kh = keyed; kt = 0) :: else fi;
 #endif
 #endif
 		DO(push_all(q, b, l));
@@ -426,19 +427,26 @@ active [NJ] proctype Job() {
 		pend[j]--;
 		if :: ex[j] && st[j] == PEND -> st[j] = PROC :: else fi;
 		printf("%d is taken\n", j) } }
-	:: atomic { ex[j] && st[j] == PROC -> d_step {
-		ex[j] = 0; st[j] = 0; aps[j] = 0; apn[j] = 0; completed++;
+	:: atomic { ex[j] && st[j] == PROC -> STOPPING; d_step {
 #ifdef UNIQUE
-		if :: kh == j+1 -> kw = kw | AFTER; gw = gw | AFTER; kh = (kw -> kh : 0) :: else fi;
+		if :: kh == j+1 -> DO(kw = kw | AFTER; gw = gw | AFTER) :: else fi;
+#ifdef MUT_TTLFIRST
+		if :: kh == j+1 -> DO(kt = kw) :: else fi;
 #endif
-		printf("%d is completed\n", j) } }
+#endif
+		DO(ex[j] = 0; st[j] = 0; aps[j] = 0; apn[j] = 0; completed++);
+#ifdef UNIQUE
+		if :: kh == j+1 -> DO(kt = kw; kh = (kw -> kh : 0)) :: else fi;
+#endif
+		printf("%d is completed, cut %d\n", j, cut);
+		w = 0; cut = 0; halted = 0 } }
 	od
 #undef j
 }
 
 #ifdef UNIQUE
-/* The time for which the key is kept; what is kept for its sake goes with it. */
-#define TIME_OF_KEY :: atomic { s == 1 && (kw || gw) -> d_step { kw = 0; gw = 0; if :: kh > 0 && !ex[kh-1] -> kh = 0 :: else fi; printf("the key is kept no longer\n") } }
+/* The time for which the key is kept; it expires where it has a TTL, and is its holder's otherwise. */
+#define TIME_OF_KEY :: atomic { s == 1 && (kw || gw) -> d_step { kw = 0; gw = 0; if :: kt -> kh = 0; kt = 0 :: else fi; printf("the key is kept no longer\n") } }
 #else
 #define TIME_OF_KEY
 #endif

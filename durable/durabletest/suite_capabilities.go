@@ -35,6 +35,7 @@ func groups() []group {
 		{func(c durable.Capabilities) bool { return c.Results }, nil, resultPromises()},
 		{func(c durable.Capabilities) bool { return c.Follow && c.Results }, followPromises(), followOperatorPromises()},
 		{func(c durable.Capabilities) bool { return c.Follow && c.Cancel }, nil, followCancelPromises()},
+		{func(c durable.Capabilities) bool { return c.Follow && c.Unique }, nil, followUniquePromises()},
 		{func(c durable.Capabilities) bool { return c.Follow && c.Expiry }, followExpiryPromises(), nil},
 		{func(c durable.Capabilities) bool { return c.Limits }, nil, limitPromises()},
 		{func(c durable.Capabilities) bool { return c.Limits && c.Cancel }, nil, limitCancelPromises()},

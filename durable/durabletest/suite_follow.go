@@ -388,3 +388,21 @@ func followOperatorPromises() []promise {
 		}},
 	}
 }
+
+// followUniquePromises are those of engines with both.
+func followUniquePromises() []promise {
+	return []promise{
+		{"a dead job that cannot come back for its key is not said to wait", Limits{}, func(q *queue) {
+			f, p := q.follower(), q.producer()
+			f.adopt(p.ID())
+			w := q.worker()
+			p.store(single("a", "k"))
+			w.settled("O", outcome(w.one("a"), durable.Dead))
+			f.hears("dead", "d a: because")
+			q.store(single("b", "k"))
+			q.handled(q.redrive(durable.Selection{IDs: []string{"a"}}), "", "a")
+			w.done(w.one("b"))
+			f.silent("it stays dead")
+		}},
+	}
+}

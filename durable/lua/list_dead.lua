@@ -33,16 +33,12 @@ redis.call('ZREM', consumers, '') -- the primer: never grows
 -- act moves a dead job with this field unique, and says whether it did: not where its key is another's now.
 local function act(job_id, unique)
   local job = prefix .. 'job:' .. job_id
-  tell(job_id, action == 'discard' and 'g' or 'r')
   if action == 'discard' then
+    tell(job_id, 'g')
     erase(job_id, unique)
   else
-    local _, _, key = unique_of(unique)
-    if key then
-      local by, noted, till, bad = held_by(key)
-      if bad or (by and by ~= job_id) then return false end
-      if noted ~= job_id then take_key(key, job_id, till) end
-    end
+    if not regain(job_id, unique) then return false end
+    tell(job_id, 'r')
     ready_push({job_id})
     redis.call('HSET', job, 'status', 'pending', 'attempts', 0, 'crashes', 0, 'claim_token', '')
     room = room - 1

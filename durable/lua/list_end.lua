@@ -21,9 +21,9 @@ local function finish(job_id, how, by, retention, unique)
     erase(job_id, unique)
     return
   end
-  local key = let_go(job_id, unique)
+  local key, left = let_go(job_id, unique)
   retain(job_id, how, by, retention)
-  if key then redis.call('DEL', key) end
+  if key then expire(key, left) end
   kept = kept + 1
 end
 

@@ -47,6 +47,7 @@ redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 told_by = follow
 
 local codes, over, gone, released, ended = {}, {}, {}, {}, {} -- gone: IDs in their order, and true by ID
+local expiring -- keys that are kept beyond their job, and for how long; nil: none
 local done, retained, retried, snoozed, cancelled = 0, 0, 0, 0, 0
 
 local function later(job_id, delay, ...)
@@ -110,7 +111,15 @@ local function complete(job_id, token, keep, result)
   elseif not again then
     over[#over + 1] = job_prefix .. job_id
   end
-  if f[3] then over[#over + 1] = let_go(job_id, f[3], true) end
+  if f[3] then
+    local key, left = let_go(job_id, f[3], true)
+    if left > 0 then
+      expiring = expiring or {}
+      expiring[#expiring + 1] = {key, left}
+    else
+      over[#over + 1] = key
+    end
+  end
   if f[4] then heard(id, job_id) end
   ended[job_id] = true
   if not again then done = done + 1 end
@@ -201,6 +210,9 @@ for i = #released, 1, -1 do
 end
 for i = 1, #over, 1000 do
   redis.call('DEL', unpack(over, i, math.min(i + 999, #over)))
+end
+if expiring then
+  for _, key in ipairs(expiring) do expire(unpack(key)) end
 end
 
 -- The oldest claims are mostly settled first, and lie together at the tail: one trim then.

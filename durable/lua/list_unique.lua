@@ -13,10 +13,11 @@ end
 
 -- erase deletes a job, and its key with it. unique is its field.
 local function erase(job_id, unique)
-  local key = let_go(job_id, unique)
-  if key then
+  local key, left = let_go(job_id, unique)
+  if key and left == 0 then
     redis.call('DEL', prefix .. 'job:' .. job_id, key)
   else
     redis.call('DEL', prefix .. 'job:' .. job_id)
+    if key then expire(key, left) end
   end
 end

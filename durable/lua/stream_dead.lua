@@ -37,12 +37,7 @@ local function act(job_id, letter, unique)
     tell(job_id, 'g')
     forget_all({job_id})
   else
-    local _, _, key = unique_of(unique)
-    if key then
-      local by, noted, till, bad = held_by(key)
-      if bad or (by and by ~= job_id) then return false end
-      if noted ~= job_id then take_key(key, job_id, till) end
-    end
+    if not regain(job_id, unique) then return false end
     tell(job_id, 'r')
     local b = letter_of(dead, letter)
     local entry = add_entry(stream, job_id, b.kind, b.payload, b.append, b.headers, b.max_attempts, b.timeout_ms, b.retention_ms,

@@ -38,7 +38,6 @@ told_by = follow
 ensure_group()
 
 local codes, gone, released, later_on, over = {}, {}, {}, {}, {}
-local noticed = 4096 -- bytes of a result that those who follow are told; MaxNoticed in Go
 local done, retained, retried, snoozed, cancelled = 0, 0, 0, 0, 0
 
 local function later(job_id, entry, delay, ...)
@@ -75,6 +74,7 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason, resul
   local entry = f[4] or f[2]
   local code = verdict ~= 'D' and again and 'C' or 'O'
   if again then
+    let_key_go(job_id, f[6], verdict == 'D')
     over[job_id] = true
     gone[#gone + 1] = entry
     return code

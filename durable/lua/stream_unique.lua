@@ -32,8 +32,8 @@ end
 local function let_key_go(job_id, field, is_done)
   local _, _, key = unique_of(field)
   if not key or keeps(job_id, key) then return end
-  local name = let_go(job_id, field, is_done)
-  if name then redis.call('DEL', name) end
+  local name, left = let_go(job_id, field, is_done)
+  if name then expire(name, left) end
 end
 
 -- forget_all is forget for those who have not read the keys of jobs.

@@ -7,7 +7,7 @@ whatever becomes of that job, until_ms. It is an index and no lock: the job is a
 these states, whatever did that; who ends the job deletes the key with it.
 
 Needs holding(id): a job's field unique, and the letters of the states it is in, '' for none of them. Gives unique_of(field),
-keeps(id, key), held_by(key), take_key(), keep_key(), let_go(), and for appends wish() and keyless().
+keeps(id, key), held_by(key), take_key(), keep_key(), regain(), let_go(), expire(), and for appends wish() and keyless().
 ]]
 -- unique_of gives the states, after, and the key of a job's field; nothing where it names none.
 local function unique_of(field)
@@ -52,20 +52,39 @@ local function keep_key(key, job_id, till)
   end
 end
 
--- let_go gives the key (of Redis) to delete together with a job that ends, if it has one; what is kept for longer expires.
+-- regain gives a dead job that comes back its key, if it has one (field), and says whether it could: not where that is another's
+-- now. Its own may be about to expire, as that of a job that has ended.
+local function regain(job_id, field)
+  local _, _, key = unique_of(field)
+  if not key then return true end
+  local by, noted, till, bad = held_by(key)
+  if bad or (by and by ~= job_id) then return false end
+  if noted ~= job_id or till > 0 then
+    take_key(key, job_id, till)
+    if till > now then keep_key(key, job_id, till) end
+  end
+  return true
+end
+
+-- let_go gives the key (of Redis) of a job that ends, if it has one, and for how long that is kept (ms; 0: not at all). The
+-- caller has it expire or deletes it, behind the end of the job: before that nothing but the job may free it.
 local function let_go(job_id, field, is_done)
   local _, after, key = unique_of(field)
-  if not key then return nil end
+  if not key then return nil, 0 end
   local name = prefix .. 'unique:' .. key
   local noted = redis.pcall('HMGET', name, 'holder', 'until_ms')
-  if noted.err or noted[1] ~= job_id then return nil end
+  if noted.err or noted[1] ~= job_id then return nil, 0 end
   local till = whole(noted[2]) or 0
   if is_done and tonumber(after) > 0 and now + after > till then
     till = now + after
     redis.call('HSET', name, 'until_ms', string.format('%.0f', till))
   end
-  if till <= now then return name end
-  redis.call('PEXPIRE', name, string.format('%.0f', till - now))
+  return name, math.max(till - now, 0)
+end
+
+-- expire has a key that let_go gave go when its time is over, at once where it is.
+local function expire(name, left)
+  redis.call('PEXPIRE', name, string.format('%.0f', left))
 end
 
 -- wish reads what a producer asks for: the field of the job, the key, and until when it is kept at least; nothing where it
