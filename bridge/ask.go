@@ -50,6 +50,8 @@ func (f *following) looked(t *local.Ticket, era uint32) {
 	id := t.ID()
 	if first := t.Duplicate(); first != "" {
 		id = first
+	}
+	if era == 0 { // it shares what becomes of another one
 		if p := f.q.watched.Find(id); p != nil {
 			era, _ = p.Origin()
 		}
@@ -187,13 +189,13 @@ func (f *following) record(p *local.Promise, id string, r durable.Record, known 
 	}
 	switch {
 	case known.done != 0 && known.done == life && (r.State != durable.StateCompleted || now != life):
-		f.complete(p, id, nil) // its record was kept, and is over
+		f.q.complete(p, id, nil) // its record was kept, and is over
 	case r.State == "" || now != life:
 		f.mu.Lock()
 		f.missing = append(f.missing, missing{p, id, f.q.now()})
 		f.mu.Unlock()
 	default:
-		f.bring(p, id, r)
+		f.q.bring(p, id, r)
 	}
 }
 
@@ -202,13 +204,14 @@ func (f *following) identify(p *local.Promise, r durable.Record) {
 	p.SetOrigin(f.covered.Load(), f.life(r.Life))
 }
 
-// join asks for jobs under whose IDs tickets wait to share what becomes of them.
-func (f *following) join(ctx context.Context, ids []string) ([]durable.Record, error) {
+// join asks for jobs under whose IDs tickets wait to share what becomes of them, and has take called with what each is, with turn
+// held.
+func (f *following) join(ctx context.Context, ids []string, take func(durable.Record)) error {
 	select {
 	case f.turn <- struct{}{}:
 		defer func() { <-f.turn }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", durable.ErrNotExecuted, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", durable.ErrNotExecuted, context.Cause(ctx))
 	}
 	records, err := f.follow(ctx, ids)
 	for i, r := range records {
@@ -217,40 +220,9 @@ func (f *following) join(ctx context.Context, ids []string) ([]durable.Record, e
 				f.identify(p, r)
 			}
 		}
+		take(r)
 	}
-	return records, err
-}
-
-func (f *following) bring(p *local.Promise, id string, r durable.Record) {
-	if r.Progress != nil {
-		p.MarkProgress(r.Progress)
-	}
-	switch r.State {
-	case durable.StatePending, durable.StateScheduled:
-		p.MarkRequeued()
-	case durable.StateProcessing:
-		p.MarkStarted()
-	case durable.StateCompleted:
-		f.complete(p, id, r.Result)
-	case durable.StateDead:
-		f.finish(p, id, local.Dead, errors.New(r.Reason))
-	case durable.StateCorrupt:
-		f.finish(p, id, local.Dead, fmt.Errorf("nobody can run it: %s", r.Reason))
-	case durable.StateCancelled:
-		f.finish(p, id, local.Cancelled, nil)
-	case durable.StateExpired:
-		f.finish(p, id, local.Expired, nil)
-	}
-}
-
-func (f *following) complete(p *local.Promise, id string, result []byte) {
-	p.Complete(result)
-	f.q.watched.Forget(id, p)
-}
-
-func (f *following) finish(p *local.Promise, id string, state local.State, cause error) {
-	p.End(state, cause)
-	f.q.watched.Forget(id, p)
+	return err
 }
 
 // Follow gives a ticket for a job that is in the store, whoever has submitted it, for example this process before it was started
@@ -275,24 +247,25 @@ func (q *Queue) Follow(ctx context.Context, id string) (*Ticket, error) {
 	p.InitFor(f.lookout, id)
 	q.shared.Store(true)
 	q.watched.Join(id, p) // first: what this process does meanwhile is told by itself
-	records, err := f.join(ctx, []string{id})
+	none := false
+	err := f.join(ctx, []string{id}, func(r durable.Record) {
+		none = r.State == ""
+		if first := q.watched.Find(id); first != nil && !none { // p shares what becomes of it
+			if _, life := first.Origin(); life == f.life(r.Life) {
+				q.bring(first, id, r)
+			}
+		}
+	})
 	switch {
 	case err != nil:
-		q.watched.Leave(id, p)
-		return nil, q.followFailed(err)
-	case p.Ticket().State().Ended():
+		err = q.followFailed(err)
+	case none && !p.Ticket().State().Ended():
+		err = fmt.Errorf("bridge: follow: %w: %q", durable.ErrNoJob, id)
+	default:
 		return p.Ticket(), nil
-	case records[0].State == "":
-		q.watched.Leave(id, p)
-		return nil, fmt.Errorf("bridge: follow: %w: %q", durable.ErrNoJob, id)
 	}
-	// The first of those who share a ticket may be that of a call that has failed.
-	if first := q.watched.Find(id); first != nil {
-		if _, life := first.Origin(); life == f.life(records[0].Life) {
-			f.bring(first, id, records[0])
-		}
-	}
-	return p.Ticket(), nil
+	q.watched.Leave(id, p)
+	return nil, err
 }
 
 func (q *Queue) followFailed(err error) error {

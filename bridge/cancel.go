@@ -105,8 +105,7 @@ func (q *Queue) cancelStored(ctx context.Context, id string) (durable.Cancelled,
 func (q *Queue) ended(event EventType, state local.State, id, kind string) {
 	q.count(event)
 	if p := q.promise(id); p != nil {
-		p.End(state, nil)
-		q.watched.Forget(id, p)
+		q.finish(p, id, state, nil)
 	}
 	q.tell(Event{Type: event, ID: id, Kind: kind})
 }

@@ -64,50 +64,37 @@ func (s *shipper) resolve(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.limit())
 	defer cancel()
-	records, followed, err := s.q.look(ctx, ids)
-	for i, record := range records {
-		s.resolved(s.unclear[i], record, followed)
-	}
-	n := copy(s.unclear, s.unclear[len(records):])
-	clear(s.unclear[n:])
-	s.unclear = s.unclear[:n]
+	done := 0
+	err := s.q.look(ctx, ids, func(first durable.Record, followed bool) {
+		s.resolved(s.unclear[done], first, followed)
+		done++
+	})
+	s.unclear = slices.Delete(s.unclear, 0, done)
 	s.release()
 	return err
 }
 
 // resolved takes up what the first one is.
 func (s *shipper) resolved(j *job, first durable.Record, followed bool) {
-	q := s.q
-	cause := ErrDuplicate
+	q, id := s.q, j.Ticket().Duplicate()
 	switch first.State {
-	case "":
-		cause = fmt.Errorf("%w: %q, which has ended since", ErrDuplicate, j.Ticket().Duplicate())
-		fallthrough
-	case durable.StateDead, durable.StateCorrupt:
-		q.watched.Forget(j.Ticket().Duplicate(), &j.Promise)
-		s.end(j, local.Refused, cause)
-		return
+	case "", durable.StateDead, durable.StateCorrupt:
+		if q.watched.Leave(id, &j.Promise) {
+			cause := ErrDuplicate
+			if first.State == "" {
+				cause = fmt.Errorf("%w: %q, which has ended since", ErrDuplicate, id)
+			}
+			s.end(j, local.Refused, cause)
+			return
+		}
 	default:
 	}
 	q.count(EventDuplicate)
-	switch first.State {
-	case durable.StateCompleted:
-		j.Complete(first.Result)
-	case durable.StateCancelled:
-		j.End(local.Cancelled, nil)
-	case durable.StateExpired:
-		j.End(local.Expired, nil)
-	default:
-		j.MarkEnqueued()
-		if first.State == durable.StateProcessing {
-			j.MarkStarted()
+	if p := q.watched.Find(id); p != nil { // j shares what becomes of it
+		q.bring(p, id, first)
+		if !followed && !p.Claimed() && !q.following.holds(id) {
+			q.finish(p, id, local.Detached, ErrNotFollowed)
 		}
-		if !followed && len(q.runsOf(first.ID)) == 0 {
-			j.End(local.Detached, ErrNotFollowed)
-		}
-	}
-	if j.Ticket().State().Ended() {
-		q.watched.Forget(j.Ticket().Duplicate(), &j.Promise)
 	}
 	s.duplicate(j)
 }
@@ -116,8 +103,9 @@ func (s *shipper) resolved(j *job, first durable.Record, followed bool) {
 func (s *shipper) giveUp(jobs []*job, cause error) {
 	for _, j := range jobs {
 		s.q.count(EventDuplicate)
-		j.End(local.Detached, cause)
-		s.q.watched.Forget(j.Ticket().Duplicate(), &j.Promise)
+		if s.q.watched.Leave(j.Ticket().Duplicate(), &j.Promise) { // else more is known meanwhile
+			j.End(local.Detached, cause)
+		}
 		s.duplicate(j)
 	}
 }
@@ -138,12 +126,11 @@ func (s *shipper) expireUnclear(now time.Duration) {
 // lookups is how many jobs one look asks for where each is an exchange of its own.
 const lookups = 16
 
-// look tells what jobs are now, of the first of them at least where there is no error; followed: this process is told what becomes of
-// them from now on. Where there is no such job its State is empty.
-func (q *Queue) look(ctx context.Context, ids []string) (records []durable.Record, followed bool, err error) {
+// look has take called with what jobs are now, in their order: with the first of them at least where there is no error. followed: this process
+// is told what becomes of them from now on. Where there is no such job its State is empty.
+func (q *Queue) look(ctx context.Context, ids []string, take func(record durable.Record, followed bool)) error {
 	if q.following.engine != nil {
-		records, err = q.following.join(ctx, ids[:min(len(ids), maxBatch)])
-		return records, true, err
+		return q.following.join(ctx, ids[:min(len(ids), maxBatch)], func(r durable.Record) { take(r, true) })
 	}
 	for _, id := range ids[:min(len(ids), lookups)] {
 		info, err := q.Operator().Lookup(ctx, id)
@@ -153,9 +140,9 @@ func (q *Queue) look(ctx context.Context, ids []string) (records []durable.Recor
 		case errors.Is(err, durable.ErrNoOperator):
 			info.Record = durable.Record{ID: id, State: durable.StatePending} // or what else it may be
 		case err != nil:
-			return records, false, err
+			return err
 		}
-		records = append(records, info.Record)
+		take(info.Record, false)
 	}
-	return records, false, nil
+	return nil
 }

@@ -67,6 +67,23 @@ func TestFollow(t *testing.T) {
 		}
 		runtime.KeepAlive(kept)
 	})
+	bubble(t, "whoever looks at its ticket then does not have the store asked again", func(t *testing.T) {
+		a := setupApart(t, nop)
+		id := submit(t, a.kind, 1).ID()
+		_ = a.producer.q.Flush(t.Context())
+		again := setupOn(t, a.memory, nil)
+		ticket, err := again.q.Follow(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := ticket.Done()
+		time.Sleep(time.Minute)
+		if n := again.outage.Calls(durabletest.OpFollow); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		a.consumer.run(t, nil)
+		soon(t, done)
+	})
 	// Two calls for one job shared one ticket, and the one whose context ended first ended that of the other.
 	bubble(t, "the job that another caller has given up to follow", func(t *testing.T) {
 		a := setupApart(t, nop)

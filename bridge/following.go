@@ -80,13 +80,14 @@ const (
 func (f *following) init(q *Queue) {
 	f.q = q
 	f.ctx, f.stop = context.WithCancel(context.Background())
+	f.sessions = map[string]*session{}
 	engine, ok := q.engine.(durable.FollowEngine)
 	if !ok || !q.info.Capabilities.Follow {
 		return
 	}
 	f.engine, f.lookout = engine, &local.Lookout{Looked: f.looked}
 	f.seed, f.turn, f.wanted = maphash.MakeSeed(), make(chan struct{}, 1), true
-	f.adopted, f.sessions, f.asks = map[string]bool{}, map[string]*session{}, map[string]question{}
+	f.adopted, f.asks = map[string]bool{}, map[string]question{}
 	f.tries = newPacer(q.log, "follow jobs", 100*time.Millisecond, 30*time.Second)
 }
 
@@ -116,9 +117,6 @@ func (f *following) produces(id string) {
 
 // consumes notes an identity that claims; leaves takes it back.
 func (f *following) consumes(s *session) {
-	if f.engine == nil {
-		return
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sessions[s.consumer.ID()] = s

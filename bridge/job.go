@@ -133,20 +133,31 @@ func (u *underWay) set(jobs []*job) {
 	}
 }
 
-// promise finds the ticket of a job; nil if it was not submitted here, or nobody holds it.
-func (q *Queue) promise(id string) *local.Promise { return q.promiseOf(id, false) }
+// find is the promise of one of them; nil: it is none.
+func (u *underWay) find(id string) *local.Promise {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if j := u.jobs[id]; j != nil {
+		return &j.Promise
+	}
+	return nil
+}
 
-// promiseOf is promise, where it may be known that the job was handed out before (again). If a living ticket of the same
+// promise finds the ticket of a job; nil if it was not submitted here, or nobody holds it. If a living ticket of the same
 // ID is watched the job is that one's: then the one under way will be refused. But if a worker of this process has that one, and
 // the store speaks of a job that nobody has, then that one has ended, and is about to be told.
-func (q *Queue) promiseOf(id string, again bool) *local.Promise {
-	q.sent.mu.Lock() // looked at first: a job leaves it after it is watched
-	j := q.sent.jobs[id]
-	q.sent.mu.Unlock()
-	if p := q.watched.Find(id); j == nil || p != nil && (again || !p.Claimed()) {
+func (q *Queue) promise(id string) *local.Promise {
+	sent := q.sent.find(id) // first: a job leaves it after it is watched
+	if p := q.watched.Find(id); sent == nil || p != nil && !p.Claimed() {
 		return p
 	}
-	return &j.Promise
+	return sent
+}
+
+// claimed is promise for what a worker of this process has got now, which is noted; again: it was handed out before.
+func (q *Queue) claimed(id string, again bool) *local.Promise {
+	sent := q.sent.find(id)
+	return q.watched.Claim(id, sent, again)
 }
 
 // headerCodec: headers are one JSON object, readable in any language, so that a job needs

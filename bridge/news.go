@@ -106,7 +106,7 @@ func (f *following) conclude(asked time.Duration, all bool) {
 	f.mu.Unlock()
 	for _, m := range over {
 		if !f.holds(m.id) { // else this process is about to know
-			f.finish(m.p, m.id, local.Detached, ErrNoRecord)
+			f.q.finish(m.p, m.id, local.Detached, ErrNoRecord)
 		}
 	}
 }
@@ -144,19 +144,19 @@ func (f *following) notice(n *durable.Notice) {
 	case durable.NoticeCompleted:
 		switch {
 		case !n.Kept:
-			f.complete(p, n.ID, n.Data)
+			f.q.complete(p, n.ID, n.Data)
 		case p.Ticket().State() == local.Accepted: // quicker than the answer to the append; stored asks
 			p.SetOrigin(0, life)
 		default:
 			f.ask(question{done: life}, n.ID) // for its result
 		}
 	case durable.NoticeDead:
-		f.finish(p, n.ID, local.Dead, errors.New(n.Reason))
+		f.q.finish(p, n.ID, local.Dead, errors.New(n.Reason))
 	case durable.NoticeCancelled:
-		f.finish(p, n.ID, local.Cancelled, nil)
+		f.q.finish(p, n.ID, local.Cancelled, nil)
 	case durable.NoticeExpired:
-		f.finish(p, n.ID, local.Expired, nil)
+		f.q.finish(p, n.ID, local.Expired, nil)
 	case durable.NoticeGone:
-		f.finish(p, n.ID, local.Cancelled, ErrGone)
+		f.q.finish(p, n.ID, local.Cancelled, ErrGone)
 	}
 }

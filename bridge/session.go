@@ -144,20 +144,15 @@ func (s *session) renew() error {
 // hold notes claims that were answered; false if the answer came after the lease.
 func (s *session) hold(claims []*durable.Claim) ([]*execution, bool) {
 	q := s.r.q
-	held := make([]*execution, len(claims))
-	for i, c := range claims {
-		held[i] = &execution{r: s.r, s: s, claim: c, how: q.handling(c.Kind), ticket: q.promiseOf(c.ID, c.Deliveries > 1), work: work{Context: s.ctx}}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !time.Now().Before(s.until) || s.ctx.Err() != nil {
 		return nil, false
 	}
-	for _, e := range held {
-		s.held[e] = struct{}{}
-		if e.ticket != nil {
-			e.ticket.MarkClaimed()
-		}
+	held := make([]*execution, len(claims))
+	for i, c := range claims {
+		held[i] = &execution{r: s.r, s: s, claim: c, how: q.handling(c.Kind), ticket: q.claimed(c.ID, c.Deliveries > 1), work: work{Context: s.ctx}}
+		s.held[held[i]] = struct{}{}
 	}
 	return held, true
 }

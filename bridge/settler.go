@@ -115,8 +115,8 @@ func (t *settler) settle(batch []*execution) {
 		switch {
 		case err == nil:
 			p.ok()
+			t.answered(batch, settled) // what is not held any more has been told
 			s.drop(batch)
-			t.answered(batch, settled)
 			return
 		case errors.Is(err, durable.ErrNoSender), errors.Is(err, durable.ErrOutdated):
 			s.lose(err)
@@ -169,27 +169,22 @@ func (t *settler) answered(batch []*execution, settled durable.Settled) {
 
 // moveTicket brings the ticket where the store says that the job is.
 func (e *execution) moveTicket(event Event) {
+	q, id := e.r.q, e.claim.ID
 	switch event.Type {
 	case EventCompleted:
-		e.ticket.Complete(e.outcome.Result)
-		e.r.q.watched.Forget(e.claim.ID, e.ticket)
+		q.complete(e.ticket, id, e.outcome.Result)
 	case EventCancelled:
-		e.endTicket(local.Cancelled, e.err)
+		q.finish(e.ticket, id, local.Cancelled, e.err)
 	case EventDead:
-		e.endTicket(local.Dead, e.err)
+		q.finish(e.ticket, id, local.Dead, e.err)
 	case EventGone:
-		e.endTicket(local.Cancelled, ErrGone)
+		q.finish(e.ticket, id, local.Cancelled, ErrGone)
 	case EventStale: // the job is somebody else's now, the ticket with it
-		e.r.q.watched.Unclaim(e.ticket)
+		q.watched.Unclaim(e.ticket)
 	default:
 		e.ticket.MarkRequeued()
-		e.r.q.watched.Unclaim(e.ticket)
+		q.watched.Unclaim(e.ticket)
 	}
-}
-
-func (e *execution) endTicket(state local.State, cause error) {
-	e.ticket.End(state, cause)
-	e.r.q.watched.Forget(e.claim.ID, e.ticket)
 }
 
 // unsettled gives up on telling the store: the jobs will run again, if they were not told

@@ -17,11 +17,9 @@ func (t *Ticket) look() {
 	if before := t.status.Or(isLookedAt); before&isLookedAt != 0 || State(before&stateMask).Ended() {
 		return
 	}
-	t.mu.Lock()
-	if t.more != nil && t.more.first != nil {
-		t.more.first.ticket.status.Or(isLookedAt)
+	if first := t.sharesWith(); first != nil {
+		first.ticket.status.Or(isLookedAt)
 	}
-	t.mu.Unlock()
 	t.lookout.Looked(t, t.era.Load())
 }
 

@@ -157,11 +157,27 @@ func (p *Promise) join(first *Promise, most int) bool {
 	return true
 }
 
-// shared tells whether others share what becomes of p.
-func (p *Promise) shared() bool {
-	p.ticket.mu.Lock()
-	defer p.ticket.mu.Unlock()
-	return p.ticket.more != nil && slices.ContainsFunc(p.ticket.more.twins, func(w weak.Pointer[Promise]) bool { return w.Value() != nil })
+// part ends that p shares what becomes of first, if it is accepted still. others: some do.
+func (p *Promise) part(first *Promise) (parted, others bool) {
+	t := &first.ticket
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p.ticket.State() != Accepted {
+		return false, true
+	}
+	m := t.more
+	m.twins = slices.DeleteFunc(m.twins, func(w weak.Pointer[Promise]) bool { twin := w.Value(); return twin == nil || twin == p })
+	return true, len(m.twins) > 0
+}
+
+// sharesWith is the one that t shares with; nil: none.
+func (t *Ticket) sharesWith() *Promise {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.more == nil {
+		return nil
+	}
+	return t.more.first
 }
 
 // catchUp brings p where first is, whose mu is held.

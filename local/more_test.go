@@ -101,11 +101,15 @@ func TestDuplicateSharesTheFateOfTheFirst(t *testing.T) {
 			t.Errorf("%v, %v", second.Ticket().State(), third.Ticket().State())
 		}
 	})
-	t.Run("and stands for it, where it is not known", func(t *testing.T) {
+	t.Run("where that is not known yet", func(t *testing.T) {
 		t.Parallel()
 		r, p := local.NewRegistry(1), promise("b")
 		r.Join("a", p)
-		if r.Find("a") != p || p.Ticket().State() != local.Accepted {
+		first := r.Find("a")
+		if first == nil || first == p || p.Ticket().State() != local.Accepted {
+			t.Fatalf("%p shares with %p: %v", p, first, p.Ticket().State())
+		}
+		if first.MarkEnqueued(); p.Ticket().State() != local.Enqueued {
 			t.Errorf("%v", p.Ticket().State())
 		}
 		r.DetachAll(boom)
@@ -137,22 +141,71 @@ func TestDuplicateSharesTheFateOfTheFirst(t *testing.T) {
 			t.Errorf("%v, %q, %v", late.Ticket().State(), late.Ticket().Result(), later.Ticket().State())
 		}
 	})
-	t.Run("who is left by the first", func(t *testing.T) {
+	t.Run("until they leave", func(t *testing.T) {
 		t.Parallel()
-		r, first, alone := local.NewRegistry(3), promise("1"), promise("2")
-		second := promise("3")
-		r.Join("a", first)
-		r.Join("a", second)
+		r, leaves, second, third, alone := local.NewRegistry(2), promise("1"), promise("2"), new(local.Promise), promise("4")
+		third.InitFor(&local.Lookout{Looked: func(*local.Ticket, uint32) {}}, "3")
+		for _, p := range []*local.Promise{leaves, second} {
+			r.Join("a", p)
+		}
 		r.Join("b", alone)
-		r.Leave("a", second) // shares, and is not found by the ID
-		r.Leave("a", first)
-		r.Leave("b", alone)
-		if r.Find("a") != first || r.Find("b") != nil {
-			t.Errorf("found %p and %p", r.Find("a"), r.Find("b"))
+		if !r.Leave("a", leaves) || !r.Leave("b", alone) || r.Leave("a", third) {
+			t.Error("who shares can leave, and nobody else")
+		}
+		r.Join("a", third)
+		third.Ticket().Done()
+		first := r.Find("a")
+		if first == nil || r.Find("b") != nil || !slices.Equal(r.LookedAt(9), []string{"a"}) {
+			t.Fatalf("found %p and %p, looked at %q", first, r.Find("b"), r.LookedAt(9))
+		}
+		first.Complete([]byte("result"))
+		for _, p := range []*local.Promise{second, third} {
+			if ticket := p.Ticket(); ticket.State() != local.Completed || string(ticket.Result()) != "result" {
+				t.Errorf("%s: %v, %q", ticket.ID(), ticket.State(), ticket.Result())
+			}
+		}
+		for _, p := range []*local.Promise{leaves, alone} {
+			if got := p.Ticket().State(); got != local.Accepted {
+				t.Errorf("%s has left, and is %v", p.Ticket().ID(), got)
+			}
+		}
+	})
+	t.Run("which is watched still when they have left, for it is another ticket", func(t *testing.T) {
+		t.Parallel()
+		r, first, second := joined(t)
+		if !r.Leave("a", second) || r.Find("a") != first {
+			t.Errorf("found %p", r.Find("a"))
+		}
+	})
+	t.Run("of which more is known than that it is accepted: nobody leaves it", func(t *testing.T) {
+		t.Parallel()
+		r, first, second := joined(t)
+		if r.Claim("a", nil, false) != first || r.Leave("a", second) || r.Leave("a", first) {
+			t.Error("left what a worker of this process has")
+		}
+		r.Unclaim(first)
+		if first.MarkEnqueued(); r.Leave("a", second) {
+			t.Error("left what is enqueued")
 		}
 		first.End(local.Completed, nil)
-		if second.Ticket().State() != local.Completed || alone.Ticket().State().Ended() {
-			t.Errorf("%v, %v", second.Ticket().State(), alone.Ticket().State())
+		if got := second.Ticket().State(); got != local.Completed {
+			t.Error(got)
+		}
+	})
+	t.Run("which is its own where a worker of this process has it", func(t *testing.T) {
+		t.Parallel()
+		r, p, second := local.NewRegistry(9), promise("a"), promise("b")
+		if r.Claim("a", nil, false) != nil || r.Claim("a", p, false) != p {
+			t.Error("claimed another one")
+		}
+		r.Join("a", p)
+		r.Join("a", second)
+		if r.Find("a") != p || r.Leave("a", p) {
+			t.Errorf("%p is watched, not %p", r.Find("a"), p)
+		}
+		p.End(local.Completed, nil)
+		if got := second.Ticket().State(); got != local.Completed {
+			t.Error(got)
 		}
 	})
 	t.Run("as many at once as may be watched", func(t *testing.T) {
@@ -189,6 +242,33 @@ func TestDuplicateSharesTheFateOfTheFirst(t *testing.T) {
 			for _, p := range twins {
 				if got := p.Ticket().State(); got != local.Completed || string(p.Ticket().Result()) != "result" {
 					t.Fatalf("%v, %q", got, p.Ticket().Result())
+				}
+			}
+		}
+	})
+	t.Run("under races with those who leave", func(t *testing.T) {
+		t.Parallel()
+		for range 500 {
+			r := local.NewRegistry(100)
+			all := make([]*local.Promise, 6)
+			for i := range all {
+				all[i] = promise(fmt.Sprint(i))
+				r.Join("a", all[i])
+			}
+			var others sync.WaitGroup
+			for _, p := range all[1:] {
+				others.Go(func() {
+					if r.Leave("a", p) && !p.End(local.Refused, boom) {
+						t.Error("who has left was told of the first one's end")
+					}
+				})
+			}
+			others.Go(func() { all[0].Ticket().Done() })
+			others.Go(func() { r.Claim("a", nil, false).Complete(nil) })
+			others.Wait()
+			for i, p := range all {
+				if got := p.Ticket().State(); got != local.Completed && (got != local.Refused || i == 0) {
+					t.Fatalf("%d is %v", i, got)
 				}
 			}
 		}

@@ -71,9 +71,10 @@ func (r *Registry) Watch(p *Promise) {
 	r.watch(p.ticket.id, p)
 }
 
-// Join has p share what becomes of the job with that ID, which may not be its own. If a ticket is watched under it, p is where
-// that one is from now on, until and at its end; one that has ended since Keep counts too. Else p is watched
-// under it. If as many share one as may be watched, p ends as Detached.
+// Join has p share what becomes of the job with that ID, which may not be its own. If a promise is watched under it, p is where
+// that one is from now on, until and at its end; one that has ended since Keep counts too. Else one is made that is nobody else's,
+// and lives as long as somebody shares it; but what a worker of this process has (Claim) is watched itself. If as many share one as may
+// be watched, p ends as Detached.
 func (r *Registry) Join(id string, p *Promise) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,8 +84,10 @@ func (r *Registry) Join(id string, p *Promise) {
 	}
 	if first == nil || first.ticket.State() == Detached {
 		r.remove(id)
-		r.watch(id, p)
-		return
+		if first = new(Promise); p.Claimed() {
+			first = p
+		}
+		r.watch(id, first)
 	}
 	if !p.join(first, r.max) {
 		p.End(Detached, r.full)
@@ -211,14 +214,37 @@ func (r *Registry) Forget(id string, p *Promise) {
 	}
 }
 
-// Leave takes back a Join of p, whose ticket nobody has been given. It goes on being watched, and is not ended, where others
-// share what becomes of it.
-func (r *Registry) Leave(id string, p *Promise) {
+// Leave takes back a Join of p, which is to end by itself: the others that share the same go on. It reports false, and does nothing,
+// if more is known meanwhile of what it shares than that it is accepted, or a worker of this process has that: then what becomes of
+// it is what becomes of p.
+func (r *Registry) Leave(id string, p *Promise) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.find(id) == p && !p.shared() {
+	first := p.ticket.sharesWith()
+	if first == nil || first.Claimed() {
+		return false
+	}
+	left, others := p.part(first)
+	if left && !others && first.ticket.id == "" && r.find(id) == first {
 		r.remove(id)
 	}
+	return left
+}
+
+// Claim finds the promise that a claim by a worker of this process is about, and notes that it has the job, until Unclaim or an
+// end. That is the one watched under the ID, else the one of a job that was sent, if there is one (not nil) and the store has not answered; with again
+// false also where a worker has the first already.
+func (r *Registry) Claim(id string, sent *Promise, again bool) *Promise {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.find(id)
+	if sent != nil && (p == nil || !again && p.Claimed()) {
+		p = sent
+	}
+	if p != nil {
+		p.ticket.status.Or(isClaimed)
+	}
+	return p
 }
 
 // Unclaim notes that no worker of this process has the job of p any more, and that it may not have ended.

@@ -197,10 +197,7 @@ func (p *Promise) MarkStarted() {
 	p.ticket.set(func(State) State { return Processing }, wasEnqueued|wasStarted)
 }
 
-// MarkClaimed notes that a worker of this process has the job, until Registry.Unclaim or an end.
-func (p *Promise) MarkClaimed() { p.ticket.status.Or(isClaimed) }
-
-// Claimed reports whether one has it.
+// Claimed reports whether a worker of this process has the job: see Registry.Claim.
 func (p *Promise) Claimed() bool { return p.ticket.status.Load()&isClaimed != 0 }
 
 // markRunning is MarkStarted for a job that is not durable.
