@@ -34,7 +34,8 @@ func TestListFollowFaults(t *testing.T) {
 
 	t.Run("whoever gives up waiting misses nothing", func(t *testing.T) {
 		t.Parallel()
-		b := setupList(t, nil)
+		s := redistest.Start(t)
+		b := setupListAt(t, s.Addr(), s.Client(t), "q", nil)
 		f, p, w := b.follower(), b.producer(), b.worker()
 		f.adopt(p.ID())
 		b.appendOf(p, "a")
@@ -45,11 +46,7 @@ func TestListFollowFaults(t *testing.T) {
 			_, err := f.Await(hasty)
 			given <- err
 		}()
-		for !strings.Contains(b.rdb.ClientList(b.ctx).Val(), "cmd=xread") {
-			if b.ctx.Err() != nil {
-				t.Fatal("never parked")
-			}
-		}
+		b.parked("xread")
 		cancel()
 		if err := <-given; !is(err, durable.ErrInDoubt) {
 			t.Fatal(err)
@@ -72,24 +69,17 @@ func TestListFollowFaults(t *testing.T) {
 		other := b.another(s.Addr(), "q", nil)
 		w := b.workerOf(other, long)
 		claims := w.take(len(ids))
-		kill := func() (killed int64) {
-			for line := range strings.Lines(b.rdb.ClientList(b.ctx).Val()) {
-				if strings.Contains(line, "cmd=xread") {
-					id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
-					killed += b.rdb.ClientKillByFilter(b.ctx, "ID", id).Val()
-				}
-			}
-			return killed
-		}
 		done := make(chan struct{})
+		killed := int64(0)
+		kill := func() bool {
+			for _, id := range b.blocked("xread") {
+				killed += b.rdb.ClientKillByFilter(b.ctx, "ID", id).Val()
+			}
+			return killed > 0
+		}
 		go func() {
 			defer close(done)
-			for kill() == 0 { // the first one that waits
-				if b.ctx.Err() != nil {
-					t.Error("there was none to kill")
-					return
-				}
-			}
+			eventually(b.ctx, kill)
 			for i, c := range claims {
 				w.settle(durable.Done, c)
 				if i%20 == 0 {
@@ -98,7 +88,9 @@ func TestListFollowFaults(t *testing.T) {
 			}
 		}()
 		got := strings.Fields(f.news(len(ids)))
-		<-done
+		if <-done; killed == 0 {
+			t.Error("there was none to kill")
+		}
 		for i, c := range claims {
 			if got[i] != c.ID+":c" {
 				t.Fatalf("notice %d is %s, want that of %s", i, got[i], c.ID)

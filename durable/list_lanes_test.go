@@ -204,23 +204,17 @@ func TestListLanes(t *testing.T) {
 
 	t.Run("await heeds its context at once", func(t *testing.T) {
 		t.Parallel()
-		b := setupList(t, nil)
+		s := redistest.Start(t)
+		b := setupListAt(t, s.Addr(), s.Client(t), "q", nil)
 		w := b.worker()
 		ctx, cancel := context.WithCancel(b.ctx)
-		parked := make(chan time.Time, 1)
-		go func() {
-			_ = w.Await(ctx)
-			parked <- time.Now()
-		}()
-		for !strings.Contains(b.rdb.ClientList(b.ctx).Val(), "cmd=blmove") {
-			if b.ctx.Err() != nil {
-				t.Fatal("never parked")
-			}
-		}
+		given := make(chan error, 1)
+		go func() { given <- w.Await(ctx) }()
+		b.parked("blmove")
 		start := time.Now()
 		cancel()
-		if d := (<-parked).Sub(start); d > 500*time.Millisecond {
-			t.Fatal("took", d)
+		if err, d := <-given, time.Since(start); !is(err, context.Canceled) || d > 500*time.Millisecond {
+			t.Fatal("took", d, err)
 		}
 	})
 }

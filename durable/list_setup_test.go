@@ -116,6 +116,26 @@ func store(t testing.TB, client *redis.Options, opts *durable.RedisOptions) *dur
 
 func (b *bundle) key(name string) string { return b.prefix + name }
 
+// blocked are the clients of the server that wait in a command, by what CLIENT calls them. Other tests have theirs on a server
+// that is shared.
+func (b *bundle) blocked(command string) (ids []string) {
+	for line := range strings.Lines(b.rdb.ClientList(b.ctx).Val()) {
+		if strings.Contains(line, " flags=b ") && strings.Contains(line, " cmd="+command+" ") {
+			id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// parked waits until one does.
+func (b *bundle) parked(command string) {
+	b.Helper()
+	if !eventually(b.ctx, func() bool { return len(b.blocked(command)) > 0 }) {
+		b.Fatal("nobody waits in", command)
+	}
+}
+
 func (b *bundle) producer() durable.Producer {
 	b.Helper()
 	p, err := b.list.OpenProducer(b.ctx)
