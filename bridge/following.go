@@ -43,13 +43,13 @@ type following struct {
 	lastLook atomic.Int64                  // when that was, on the clock of now(); 0: never
 	reading  atomic.Bool                   // news is under way
 	asking   atomic.Bool                   // ask is
-	again    time.Duration                 // not before that does the shipper try to arrange; the shipper's
-	tries    *pacer                        // the shipper's
 	sample   []weak.Pointer[local.Promise] // of tickets that nobody has looked at, oldest first; the shipper's
 
 	// turn is held by whoever arranges, asks or tells, until he has made something of the answer: so news of a job comes after
 	// the answer that says which job it is.
-	turn chan struct{}
+	turn  chan struct{}
+	again time.Duration // not before that does the shipper try to arrange; turn guards it, and tries
+	tries *pacer
 
 	mu       sync.Mutex // guards what follows
 	follower durable.Follower
@@ -132,37 +132,54 @@ func (f *following) leaves(s *session) {
 	}
 }
 
-// number is called by the shipper before it makes a request, and gives each of its jobs the numbers by which it is known.
-func (f *following) number(ctx context.Context, limit time.Duration, producer string, n uint64, jobs []*job) {
+// number gives each of the jobs of a request the numbers by which it is known, before that is sent.
+func (f *following) number(era uint32, producer string, n uint64, jobs []*job) {
 	if f.engine == nil {
 		return
 	}
-	era, life := f.cover(ctx, limit), f.life(producer+":"+strconv.FormatUint(n, 10))
+	life := f.life(producer + ":" + strconv.FormatUint(n, 10))
 	for _, j := range jobs {
 		j.SetOrigin(era, life)
 	}
 }
 
-// cover has what is stored from now on told of from the beginning, if the store can be asked for it now. It returns the number
-// of the arrangement.
+// cover is called by the shipper before it makes a request, and has what is stored from now on told of from the beginning, if that
+// can be arranged within a limit. It returns the number of the arrangement. What takes longer goes on meanwhile: a job that is asked for
+// when it is stored may not live long.
 func (f *following) cover(ctx context.Context, limit time.Duration) uint32 {
+	if f.engine == nil {
+		return 0
+	}
 	f.rest()
-	if _, _, todo := f.next(false); todo == nothing || f.q.now() < f.again {
+	if _, _, todo := f.next(false); todo == nothing {
 		return f.era.Load()
 	}
 	select {
 	case f.turn <- struct{}{}:
-		arranging, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		if _, err := f.arrange(arranging, false); err == nil {
-			f.tries.ok()
-		} else if ctx.Err() == nil {
-			f.again = f.q.now() + f.tries.fail(err)
-		}
-		<-f.turn
 	default: // somebody else does it; these jobs are asked for when somebody looks
+		return f.era.Load()
+	}
+	arranged := make(chan struct{})
+	if f.q.now() < f.again || !f.q.calls.begin(func() { f.tryArrange(); <-f.turn; close(arranged) }) {
+		<-f.turn
+		return f.era.Load()
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	select {
+	case <-arranged:
+	case <-ctx.Done():
 	}
 	return f.era.Load()
+}
+
+// tryArrange is arrange, of which it is no use to try it again at once where it has failed. turn is held.
+func (f *following) tryArrange() {
+	if _, err := f.arrange(f.ctx, false); err == nil {
+		f.tries.ok()
+	} else if f.ctx.Err() == nil {
+		f.again = f.q.now() + f.tries.fail(err)
+	}
 }
 
 // rest gives up the arrangement when nobody looks at anything any more. A look that comes meanwhile sees that it is given up, or its

@@ -51,6 +51,18 @@ func TestFollowingSurvivesWhatTheStoreDoes(t *testing.T) {
 			ends(t, ticket, nil, "")
 		})
 	}
+	// To open the follower had no longer than the job had to live, and was begun anew when the job was stored: too late.
+	bubble(t, "slow to begin with, for a job that does not live long", func(t *testing.T) {
+		a := setupApart(t, nop)
+		a.consumer.run(t, nil)
+		a.producer.outage.begin(durabletest.Fault{Delay: 150 * time.Millisecond}, durabletest.OpOpenFollower)
+		short := 100 * time.Millisecond
+		ticket := submitJob(t, a.kind, bridge.Job[int]{ID: "short", Delay: short, Expiry: short})
+		ends(t, ticket, local.ErrExpired, "")
+		if n := a.producer.outage.Calls(durabletest.OpOpenFollower); n != 1 {
+			t.Errorf("opened %d times", n)
+		}
+	})
 	bubble(t, "frozen for a minute", func(t *testing.T) {
 		a := setupApart(t, nop)
 		ticket := submit(t, a.kind, 1)

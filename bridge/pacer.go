@@ -13,7 +13,7 @@ const logEvery = 10 * time.Second
 
 // pacer keeps one loop from spinning while its store is away: exponential back-off
 // with jitter and without an end, reset at once by a success, and a bounded number of log
-// lines. It belongs to one goroutine.
+// lines. It belongs to one goroutine at a time.
 type pacer struct {
 	log      *slog.Logger
 	what     string

@@ -243,6 +243,7 @@ func (s *shipper) compose(taken int) {
 	}
 	clear(s.wires)
 	s.wires, s.request, s.ages = s.wires[:0], 0, false
+	era := s.q.following.cover(s.ctx, s.limit()) // how long a job may still wait is said after that
 	var bytes int64
 	named := false
 	for _, j := range s.hand {
@@ -256,7 +257,7 @@ func (s *shipper) compose(taken int) {
 		s.wires = append(s.wires, request)
 		s.request++
 	}
-	s.q.following.number(s.ctx, s.limit(), s.producer.ID(), s.n, s.hand[:s.request])
+	s.q.following.number(era, s.producer.ID(), s.n, s.hand[:s.request])
 	s.q.sent.set(s.hand[:s.request])
 	if named { // what ends before the answer is here may be what a job is a duplicate of
 		s.q.watched.Keep()
