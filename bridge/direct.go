@@ -55,16 +55,21 @@ func (q *Queue) taker(want int) (s *session, slots int) {
 		return nil, 0
 	}
 	defer s.r.crew.signal()
-	for s.drained.Load() && s.ctx.Err() == nil && q.session.Load() == s {
+	for s.lent() {
 		if slots = s.slots(); slots >= want || slots > 0 && !s.r.crew.quick() || !s.r.crew.wait(timer.C) {
 			break
 		}
 	}
-	if slots = s.slots(); q.session.Load() != s || !s.drained.Load() || s.ctx.Err() != nil || slots <= 0 {
+	if slots = s.slots(); slots <= 0 || !s.lent() {
 		s.turn.end()
 		return nil, 0
 	}
 	return s, slots
+}
+
+// lent tells whether an append may take for s, if it has the turn and there is room.
+func (s *session) lent() bool {
+	return s.drained.Load() && s.ctx.Err() == nil && s.r.q.session.Load() == s
 }
 
 // lend lets appends take this session's turn, until it is called again.

@@ -65,6 +65,10 @@ func (t *Ticket) ID() string {
 }
 
 // State tells where the job is, as far as this process knows. It does not block.
+//
+// Who calls State, Err or Result only, however often, does not count as looking at the ticket: that begins with the first call of
+// Started, Done, Wait or Progress. Before it this process need not find out what others make of the job, and State may stay Enqueued
+// for ever though the job has ended there. Where only State is wanted, call Done once, and drop what it returns.
 func (t *Ticket) State() State { return State(t.status.Load() & stateMask) }
 
 // Err is nil while the job is under way and when it has completed, else an *EndError. It
