@@ -203,7 +203,7 @@ func (o *outage) end() {
 
 // total is how many calls there have been.
 func (o *outage) total() (n int) {
-	for op := durabletest.OpCheck; op <= durabletest.OpLeave; op++ {
+	for op := durabletest.OpCheck; op <= durabletest.OpCloseFollower; op++ {
 		n += o.Calls(op)
 	}
 	return n

@@ -265,8 +265,9 @@ func TestCancelWhatRuns(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 		<-ticket.Done()
-		if took := heard.Sub(began); took > time.Second || ticket.State() != local.Cancelled {
-			t.Errorf("after %v: %v", took, ticket.Err())
+		asked := consumer.outage.Calls(durabletest.OpCancels)
+		if took := heard.Sub(began); took > time.Second || ticket.State() != local.Cancelled || asked == 0 {
+			t.Errorf("after %v, asked %d times: %v", took, asked, ticket.Err())
 		}
 	})
 	bubble(t, "a handler that does not listen and fails has not failed", func(t *testing.T) {

@@ -66,11 +66,12 @@ func TestNoHandlerBeginsAfterRunHasReturned(t *testing.T) {
 		}
 		kind := bridge.NewKind[int](q, "count", nil)
 		var over atomic.Bool
-		var late atomic.Int64
+		var began, late atomic.Int64
 		_ = kind.Handle(func(context.Context, *bridge.Delivery[int]) error {
-			if over.Load() {
+			if began.Add(1); over.Load() {
 				late.Add(1)
 			}
+			runtime.Gosched() // for who waits until some have begun
 			return nil
 		})
 		ran := make(chan error, 1)
@@ -81,6 +82,9 @@ func TestNoHandlerBeginsAfterRunHasReturned(t *testing.T) {
 		}()
 		for k := range jobs {
 			_, _ = kind.TrySubmit(k)
+		}
+		for began.Load() < int64(i%(jobs/2)) { // it ends while others are about to
+			runtime.Gosched()
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i%20)*100*time.Microsecond)
 		_, _ = q.Shutdown(ctx)

@@ -312,7 +312,7 @@ func TestOperatorCallsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	calls := func(ctx context.Context, q *bridge.Queue) map[string]error {
 		op := q.Operator()
-		errs := map[string]error{}
+		errs := map[string]error{"each": nil} // also where it yields nothing
 		_, errs["lookup"] = op.Lookup(ctx, "a")
 		_, errs["jobs"] = op.Jobs(ctx, durable.JobsRequest{State: durable.StateDead})
 		_, errs["redrive"] = op.Redrive(ctx, durable.Selection{All: true})
@@ -359,11 +359,16 @@ func TestOperatorCallsThatCannotBe(t *testing.T) {
 	})
 	bubble(t, "after Shutdown ask nothing", func(t *testing.T) {
 		b := setup(t, nil)
+		calls(t.Context(), b.q)
 		shutdown(t, b.q)
+		asked := b.outage.total()
 		for what, err := range calls(t.Context(), b.q) {
 			if !errors.Is(err, policy.ErrClosed) {
 				t.Errorf("%s: %v", what, err)
 			}
+		}
+		if n := b.outage.total() - asked; asked == 0 || n != 0 {
+			t.Errorf("%d calls of the engine, and %d before", n, asked)
 		}
 	})
 }
