@@ -200,7 +200,7 @@ func outages(t *testing.T, of maker) {
 		var w *worker
 		for w == nil { // connections of before break one by one
 			if c, err := b.list.OpenConsumer(b.ctx, long); err == nil {
-				w = &worker{bundle: b, Consumer: c}
+				w = &worker{bundle: b, claimer: claimer{Consumer: c, at: &b.site}}
 			} else if b.ctx.Err() != nil {
 				t.Fatal(err)
 			}

@@ -95,18 +95,6 @@ func TestListSenders(t *testing.T) {
 	})
 }
 
-// dump is all that the keys of the queue hold, times to live apart.
-func (b *bundle) dump() string {
-	b.Helper()
-	keys := b.keysLike("*")
-	slices.Sort(keys)
-	var s strings.Builder
-	for _, key := range keys {
-		fmt.Fprintf(&s, "%s %x\n", key, b.rdb.Dump(b.ctx, key).Val())
-	}
-	return s.String()
-}
-
 func TestListAppend(t *testing.T) {
 	t.Parallel()
 

@@ -13,9 +13,6 @@ import (
 	"github.com/seed-9dec4fca/weir/internal/redistest"
 )
 
-// patience bounds whatever must happen.
-const patience = 20 * time.Second
-
 // listQueue is what a list and a sorted-set queue have in common.
 type listQueue interface {
 	durable.FollowEngine
@@ -54,13 +51,9 @@ func onBoth(t *testing.T, test func(t *testing.T, of maker)) {
 
 // bundle is one list or sorted-set queue on a server, and a client that looks at its keys.
 type bundle struct {
-	testing.TB
-	ctx    context.Context
-	addr   string
-	rdb    *redis.Client
-	of     maker
-	list   listQueue
-	prefix string
+	site
+	of   maker
+	list listQueue
 }
 
 // setupList makes an empty queue on the shared server.
@@ -81,9 +74,7 @@ func setupListAt(t testing.TB, addr string, rdb *redis.Client, name string, opts
 
 func setupQueueAt(t testing.TB, of maker, addr string, rdb *redis.Client, name string, opts *durable.ListOptions) *bundle {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	b := &bundle{TB: t, ctx: ctx, addr: addr, rdb: rdb, of: of, prefix: "{" + name + "}:"}
+	b := &bundle{site: newSite(t, addr, rdb, name), of: of}
 	if opts != nil && opts.Prefix != "" {
 		b.prefix = opts.Prefix
 	}
@@ -102,19 +93,6 @@ func (b *bundle) another(addr, name string, opts *durable.ListOptions) listQueue
 	})
 	return l
 }
-
-func store(t testing.TB, client *redis.Options, opts *durable.RedisOptions) *durable.Redis {
-	t.Helper()
-	rdb := redis.NewClient(client)
-	t.Cleanup(func() { _ = rdb.Close() })
-	s, err := durable.NewRedis(rdb, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func (b *bundle) key(name string) string { return b.prefix + name }
 
 // blocked are the clients of the server that wait in a command, by what CLIENT calls them. Other tests have theirs on a server
 // that is shared.
@@ -154,92 +132,17 @@ func (b *bundle) append(ids ...string) {
 	}
 }
 
-func jobsOf(ids ...string) []*durable.Job {
-	jobs := make([]*durable.Job, len(ids))
-	for i, id := range ids {
-		jobs[i] = &durable.Job{ID: id, Payload: []byte("payload of " + id)}
-	}
-	return jobs
-}
-
-// worker is a consumer that numbers its requests.
+// worker is a claimer with the queue it is of.
 type worker struct {
 	*bundle
-	durable.Consumer
-	claims, settles uint64
-	held            int
+	claimer
 }
-
-const long = 10 * time.Minute
 
 func (b *bundle) worker() *worker { return b.workerOf(b.list, long) }
 
 func (b *bundle) workerOf(l durable.Engine, lease time.Duration) *worker {
 	b.Helper()
-	c, err := l.OpenConsumer(b.ctx, lease)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return &worker{bundle: b, Consumer: c}
-}
-
-func (w *worker) claim(slots int) durable.Claimed {
-	w.Helper()
-	w.claims++
-	c, err := w.Claim(w.ctx, durable.ClaimRequest{N: w.claims, Slots: slots, MaxBytes: 1 << 20, Held: w.held})
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.held += len(c.Jobs)
-	return c
-}
-
-// take claims until it has n jobs.
-func (w *worker) take(n int) []*durable.Claim {
-	w.Helper()
-	var got []*durable.Claim
-	for len(got) < n {
-		c := w.claim(n - len(got))
-		got = append(got, c.Jobs...)
-		if c.Status == durable.ClaimEmpty && len(got) < n {
-			if c.NextDue < 0 {
-				w.Fatalf("%d of %d jobs, and no more to come", len(got), n)
-			}
-			_ = w.Await(w.ctx)
-		}
-	}
-	return got
-}
-
-func (w *worker) settle(verdict durable.Verdict, claims ...*durable.Claim) string {
-	w.Helper()
-	outcomes := make([]durable.Outcome, len(claims))
-	for i, c := range claims {
-		outcomes[i] = durable.Outcome{Ref: durable.Ref{ID: c.ID, Token: c.Token}, Verdict: verdict, MaxAttempts: 3, Reason: "because"}
-	}
-	w.settles++
-	s, err := w.Settle(w.ctx, w.settles, outcomes)
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.held -= len(claims)
-	return codes(s)
-}
-
-func codes(s durable.Settled) string {
-	var b strings.Builder
-	for _, c := range s.Codes {
-		b.WriteByte(byte(c))
-	}
-	return b.String()
-}
-
-func idsOf(claims []*durable.Claim) string {
-	ids := make([]string, len(claims))
-	for i, c := range claims {
-		ids[i] = c.ID
-	}
-	return strings.Join(ids, " ")
+	return &worker{bundle: b, claimer: b.claimer(l, lease)}
 }
 
 // where tells in how many places an ID is, by name.
@@ -293,20 +196,6 @@ func (b *bundle) push(ids ...string) {
 	}
 }
 
-func (b *bundle) keysLike(pattern string) []string {
-	b.Helper()
-	var keys []string
-	prefix := strings.NewReplacer("*", `\*`, "[", `\[`).Replace(b.prefix)
-	scan := b.rdb.Scan(b.ctx, 0, prefix+pattern, 1000).Iterator()
-	for scan.Next(b.ctx) {
-		keys = append(keys, scan.Val())
-	}
-	if err := scan.Err(); err != nil {
-		b.Fatal(err)
-	}
-	return keys
-}
-
 func (b *bundle) stats() durable.Stats {
 	b.Helper()
 	s, err := b.list.Stats(b.ctx)
@@ -355,21 +244,6 @@ func (b *bundle) due() {
 	for _, id := range b.rdb.ZRange(b.ctx, b.key("scheduled"), 0, -1).Val() {
 		b.rescore("scheduled", id)
 	}
-}
-
-// rescore sets a score to a time long past, also when the server is full.
-func (b *bundle) rescore(set, member string) {
-	b.Helper()
-	err := b.rdb.Eval(b.ctx, "redis.call('ZREM', KEYS[1], '') return redis.call('ZADD', KEYS[1], 'XX', 1, ARGV[1])",
-		[]string{b.key(set)}, member).Err()
-	if err != nil {
-		b.Fatal(err)
-	}
-}
-
-func (b *bundle) field(id, name string) string {
-	b.Helper()
-	return b.rdb.HGet(b.ctx, b.key("job:"+id), name).Val()
 }
 
 // zs are members of a sorted set, with scores that come first.

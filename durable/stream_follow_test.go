@@ -10,7 +10,7 @@ import (
 
 func (b *streamBundle) follower() *follower {
 	b.Helper()
-	looks := &bundle{TB: b.TB, ctx: b.ctx, addr: b.addr, rdb: b.rdb, prefix: b.prefix}
+	looks := &bundle{site: b.site}
 	return looks.followerOf(b.stream)
 }
 

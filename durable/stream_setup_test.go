@@ -1,9 +1,7 @@
 package durable_test
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,12 +15,9 @@ import (
 
 // streamBundle is one stream queue on a server, and a client that looks at its keys.
 type streamBundle struct {
-	testing.TB
-	ctx          context.Context
-	addr, name   string
-	rdb          *redis.Client
-	stream       *durable.Stream
-	prefix, self string // self: what the keys of the group end with
+	site
+	name, self string // self: what the keys of the group end with
+	stream     *durable.Stream
 }
 
 // setupStream makes an empty queue on the shared server.
@@ -33,9 +28,7 @@ func setupStream(t testing.TB, opts *durable.StreamOptions) *streamBundle {
 
 func setupStreamAt(t testing.TB, addr string, rdb *redis.Client, name string, opts *durable.StreamOptions) *streamBundle {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	b := &streamBundle{TB: t, ctx: ctx, addr: addr, name: name, rdb: rdb, prefix: "{" + name + "}:"}
+	b := &streamBundle{site: newSite(t, addr, rdb, name), name: name}
 	b.stream = b.handle(opts)
 	return b
 }
@@ -60,8 +53,6 @@ func (b *streamBundle) group(name string, opts durable.StreamOptions) *streamBun
 	other.stream, other.self = b.handle(&opts), "@"+name
 	return &other
 }
-
-func (b *streamBundle) key(name string) string { return b.prefix + name }
 
 func (b *streamBundle) producer() durable.Producer {
 	b.Helper()
@@ -91,51 +82,17 @@ func (b *streamBundle) add(fields ...string) (entry string) {
 	return entry
 }
 
-// streamWorker is a consumer that numbers its requests.
+// streamWorker is a claimer with the queue it is of.
 type streamWorker struct {
 	*streamBundle
-	durable.Consumer
-	claims, settles uint64
-	held            int
+	claimer
 }
 
 func (b *streamBundle) worker() *streamWorker { return b.workerOf(b.stream, long) }
 
 func (b *streamBundle) workerOf(s *durable.Stream, lease time.Duration) *streamWorker {
 	b.Helper()
-	c, err := s.OpenConsumer(b.ctx, lease)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return &streamWorker{streamBundle: b, Consumer: c}
-}
-
-func (w *streamWorker) claim(slots int) durable.Claimed {
-	w.Helper()
-	w.claims++
-	c, err := w.Claim(w.ctx, durable.ClaimRequest{N: w.claims, Slots: slots, MaxBytes: 1 << 20, Held: w.held})
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.held += len(c.Jobs)
-	return c
-}
-
-// take claims until it has n jobs.
-func (w *streamWorker) take(n int) []*durable.Claim {
-	w.Helper()
-	var got []*durable.Claim
-	for len(got) < n {
-		c := w.claim(n - len(got))
-		got = append(got, c.Jobs...)
-		if c.Status == durable.ClaimEmpty && len(got) < n {
-			if c.NextDue < 0 {
-				w.Fatalf("%d of %d jobs, and no more to come", len(got), n)
-			}
-			_ = w.Await(w.ctx)
-		}
-	}
-	return got
+	return &streamWorker{streamBundle: b, claimer: b.claimer(s, lease)}
 }
 
 // nothing checks that there is nothing to claim.
@@ -144,21 +101,6 @@ func (w *streamWorker) nothing() {
 	if c := w.claim(10); c.Status != durable.ClaimEmpty {
 		w.Fatalf("claim: %q with %q", c.Status, idsOf(c.Jobs))
 	}
-}
-
-func (w *streamWorker) settle(verdict durable.Verdict, claims ...*durable.Claim) string {
-	w.Helper()
-	outcomes := make([]durable.Outcome, len(claims))
-	for i, c := range claims {
-		outcomes[i] = durable.Outcome{Ref: durable.Ref{ID: c.ID, Token: c.Token}, Verdict: verdict, MaxAttempts: 3, Reason: "because"}
-	}
-	w.settles++
-	s, err := w.Settle(w.ctx, w.settles, outcomes)
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.held -= len(claims)
-	return codes(s)
 }
 
 func (b *streamBundle) stats() durable.Stats {
@@ -229,20 +171,6 @@ func (b *streamBundle) clean(records ...string) {
 	}
 }
 
-func (b *streamBundle) keysLike(pattern string) []string {
-	b.Helper()
-	keys := map[string]bool{}
-	prefix := strings.NewReplacer("*", `\*`, "[", `\[`).Replace(b.prefix)
-	scan := b.rdb.Scan(b.ctx, 0, prefix+pattern, 1000).Iterator()
-	for scan.Next(b.ctx) {
-		keys[scan.Val()] = true
-	}
-	if err := scan.Err(); err != nil {
-		b.Fatal(err)
-	}
-	return slices.Sorted(maps.Keys(keys))
-}
-
 // expire ends a consumer's lease on the server, as time would.
 func (b *streamBundle) expire(c durable.Consumer) {
 	b.Helper()
@@ -290,29 +218,4 @@ func (b *streamBundle) due() {
 			b.rescore(set, name)
 		}
 	}
-}
-
-// rescore sets a score to a time long past, also when the server is full.
-func (b *streamBundle) rescore(set, member string) {
-	b.Helper()
-	err := b.rdb.Eval(b.ctx, "redis.call('ZREM', KEYS[1], '') return redis.call('ZADD', KEYS[1], 'XX', 1, ARGV[1])",
-		[]string{b.key(set)}, member).Err()
-	if err != nil {
-		b.Fatal(err)
-	}
-}
-
-func (b *streamBundle) field(id, name string) string {
-	b.Helper()
-	return b.rdb.HGet(b.ctx, b.key("job:"+id), name).Val()
-}
-
-// dump is all that the keys of the queue hold, times to live apart.
-func (b *streamBundle) dump() string {
-	b.Helper()
-	var s strings.Builder
-	for _, key := range b.keysLike("*") {
-		fmt.Fprintf(&s, "%s %x\n", key, b.rdb.Dump(b.ctx, key).Val())
-	}
-	return s.String()
 }
