@@ -121,6 +121,9 @@ func TestFollowingSurvivesWhatTheStoreDoes(t *testing.T) {
 		ticket := submit(t, a.kind, 2)
 		time.Sleep(time.Minute)
 		ends(t, ticket, nil, "")
+		if n := a.producer.outage.Calls(durabletest.OpOpenFollower); n != 2 {
+			t.Errorf("%d followers", n)
+		}
 	})
 	bubble(t, "another identity appends", func(t *testing.T) {
 		a := setupApart(t, nop)
@@ -134,5 +137,8 @@ func TestFollowingSurvivesWhatTheStoreDoes(t *testing.T) {
 		a.consumer.run(t, nil)
 		ends(t, first, nil, "")
 		ends(t, second, nil, "")
+		if n := a.producer.outage.Calls(durabletest.OpOpenProducer); n != 2 {
+			t.Errorf("%d identities", n)
+		}
 	})
 }
