@@ -73,6 +73,7 @@ func (e *execution) run() {
 	if c.Timeout > 0 {
 		limit = c.Timeout
 	}
+	limit = min(limit, longest)
 	e.ctx = &e.work
 	if limit > 0 {
 		var cancel context.CancelFunc

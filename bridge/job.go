@@ -30,9 +30,10 @@ type Job[T any] struct {
 	Value T
 	// Headers travel with the job, trace context for example. They are stored in clear.
 	Headers map[string]string
-	// Delay is how long the job must wait, from when it becomes durable on. 0: not at all.
+	// Delay is how long the job must wait, from when it becomes durable on. Rounded up to whole milliseconds. 0: not at all.
 	Delay time.Duration
 	// NotBefore is until when the job must wait, by this machine's clock. Zero: not at all. It is refused together with Delay.
+	// As with every time of a job, what is more than 200 years away counts as 200 years.
 	NotBefore time.Time
 	// Expiry is for how long the job is worth waiting, from Submit on, in the front and in the store: no run of it begins
 	// later, but by the length of the exchange (10 s at most) that stored it; its ticket ends expired instead. What has begun
@@ -61,7 +62,16 @@ type Job[T any] struct {
 	Priority int
 }
 
-const maxIDLen = 256
+const (
+	maxIDLen = 256
+	// longest bounds the times of a job, so that no sum of some can overflow: a time.Duration ends at 292 years.
+	longest = 200 * 365 * 24 * time.Hour
+)
+
+// roundUp makes whole milliseconds of a time: the store would cut it short.
+func roundUp(d time.Duration) time.Duration {
+	return (min(d, longest) + time.Millisecond - 1).Truncate(time.Millisecond)
+}
 
 // job is a submitted job on its way to the store: the ticket and what will be
 // written, in one allocation. The front owns it, then the shipper; wire is released when
@@ -106,7 +116,7 @@ func (q *Queue) request(j *job) *durable.Job {
 		left.Expiry = max(q.expires(j)-q.now(), time.Millisecond)
 	}
 	if until := time.Until(j.wire.notBefore); !j.wire.notBefore.IsZero() && until > 0 {
-		left.Delay = (until + time.Millisecond - 1).Truncate(time.Millisecond) // the store would cut it short
+		left.Delay = roundUp(until)
 	}
 	return &left
 }

@@ -159,13 +159,14 @@ func (k *Kind[T]) submit(ctx context.Context, j Job[T], named bool, p policy.Pol
 	}
 	w := &wire{notBefore: j.NotBefore, Job: durable.Job{
 		ID: j.ID, Kind: k.name, Payload: payload, Headers: headers,
-		Delay: j.Delay, MaxAttempts: j.MaxAttempts, Timeout: j.Timeout,
-		Retention: cmp.Or(j.Retention, k.keep), Priority: j.Priority,
-		Expiry: cmp.Or(j.Expiry, k.worth), LimitKey: j.LimitKey,
+		Delay: roundUp(j.Delay), MaxAttempts: j.MaxAttempts, Timeout: min(j.Timeout, longest),
+		Retention: min(cmp.Or(j.Retention, k.keep), longest), Priority: j.Priority,
+		Expiry: min(cmp.Or(j.Expiry, k.worth), longest), LimitKey: j.LimitKey,
 	}}
 	if j.unique() {
 		unique := j.Unique // not the one in j, which would have to live as long
 		unique.States = slices.Clone(unique.States)
+		unique.Window, unique.After = min(unique.Window, longest), min(unique.After, longest)
 		w.Unique = &unique
 	}
 	return k.q.submit(ctx, w, named, p)
