@@ -191,6 +191,9 @@ func (l *List) run(ctx context.Context, in lane, s *script, args ...any) (code s
 // millis is a duration as scripts take it.
 func millis(d time.Duration) int64 { return max(0, d.Milliseconds()) }
 
+// attempts is a number of attempts as scripts take it: what has more than 15 digits is no number for them.
+func attempts(n int) int64 { return max(0, min(int64(n), 999_999_999_999_999)) }
+
 // Sweep returns what consumers without a lease still hold: to the head of the queue, or,
 // where a crash is charged, after a short delay, or to the dead letters when the crashes are used
 // up. One call looks at a bounded number of consumers and entries.

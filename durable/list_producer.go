@@ -67,7 +67,7 @@ func (p *listProducer) AppendFor(ctx context.Context, n uint64, jobs []*Job, c C
 		case millis(j.Delay) == 0 && len(claims) < first.jobs:
 			claims = append(claims, &Claim{
 				ID: j.ID, Token: token, Kind: j.Kind, Payload: j.Payload, Headers: j.Headers, Deliveries: 1,
-				Fence: first.fence + int64(len(claims)), MaxAttempts: max(0, j.MaxAttempts), Timeout: j.Timeout.Truncate(millisecond),
+				Fence: first.fence + int64(len(claims)), MaxAttempts: int(attempts(j.MaxAttempts)), Timeout: j.Timeout.Truncate(millisecond),
 			})
 		}
 	}
@@ -105,7 +105,7 @@ func (p *listProducer) append(ctx context.Context, n uint64, jobs []*Job, consum
 			continue
 		}
 		args = append(args, i+1, j.Headers, fmt.Sprintf("%d %d %d %d %d %d",
-			millis(j.Delay), max(0, j.MaxAttempts), millis(j.Timeout), millis(j.Retention), j.Priority, millis(j.Expiry)),
+			millis(j.Delay), attempts(j.MaxAttempts), millis(j.Timeout), millis(j.Retention), j.Priority, millis(j.Expiry)),
 			j.Unique.words(), j.LimitKey)
 	}
 	_, answer, err := l.run(ctx, l.redis.commands, l.scripts.append, args...)

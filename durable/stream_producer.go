@@ -47,7 +47,7 @@ func (p *streamProducer) Append(ctx context.Context, n uint64, jobs []*Job) (App
 	args := make([]any, 0, 4+streamJobWords*len(jobs))
 	args = append(args, p.id, strconv.FormatUint(n, 10), s.opts.MaxBacklog, len(jobs))
 	for _, j := range jobs {
-		args = append(args, j.ID, j.Kind, j.Payload, j.Headers, millis(j.Delay), max(0, j.MaxAttempts),
+		args = append(args, j.ID, j.Kind, j.Payload, j.Headers, millis(j.Delay), attempts(j.MaxAttempts),
 			millis(j.Timeout), millis(j.Retention), millis(j.Expiry), j.Unique.words())
 	}
 	_, answer, err := s.run(ctx, s.redis.commands, streamScripts.append, args...)

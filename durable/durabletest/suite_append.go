@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -164,6 +165,22 @@ func appendPromises() []promise {
 				}
 				w.done(got)
 			}
+		}},
+		{"attempts without end, and a timeout without, are kept", Limits{}, func(q *queue) {
+			endless := job("endless")
+			endless.MaxAttempts, endless.Timeout = math.MaxInt, math.MaxInt64
+			q.store(endless)
+			w := q.worker()
+			for range 3 {
+				c := w.one("endless")
+				if c.MaxAttempts < math.MaxInt32 || c.Timeout < math.MaxInt64/2 {
+					q.Errorf("claimed with %d attempts, and %v", c.MaxAttempts, c.Timeout)
+				}
+				o := outcome(c, durable.Retry)
+				o.MaxAttempts = math.MaxInt
+				w.settled("O", o)
+			}
+			w.done(w.one("endless"))
 		}},
 		{"slices belong to their caller before and after", Limits{}, func(q *queue) {
 			payload, headers := []byte("payload"), []byte(`{"a":"b"}`)
