@@ -394,7 +394,7 @@ type Stats struct {
 	// Intake and Consumption tell whether an operator has paused them.
 	Intake, Consumption Pause
 	Limits              Limits
-	LimitedBy           Pause // who set the limits, and when; Active while there are some
+	LimitedBy           LimitsBy
 	Counters            map[string]int64
 }
 

@@ -16,6 +16,24 @@ type Limits struct {
 	KeyRate        Rate
 }
 
+// LimitsBy tells whether a queue has limits, and who has set them.
+type LimitsBy struct {
+	Active bool
+	By     string    // as given to Operator.SetLimits; empty if they were set by other means
+	Since  time.Time // by the store's clock; zero likewise
+}
+
+// String says who has set limits and when, or that there are none.
+func (b LimitsBy) String() string {
+	switch {
+	case !b.Active:
+		return "no limits"
+	case b.By == "":
+		return "limits set"
+	}
+	return fmt.Sprintf("limits set by %s since %s", b.By, b.Since.UTC().Format(time.RFC3339))
+}
+
 // Rate is so many in any stretch of so long, evenly: one each Per/Count, and up to Burst at once after a pause.
 // The algorithm is GCRA, that of ATM Forum TM 4.1 and of many limiters since: one moment is kept, nothing is counted.
 type Rate struct {

@@ -33,9 +33,9 @@ func (l *Limits) text() string {
 }
 
 // limits takes limits, and who has set them.
-func (r *reply) limits() (Limits, Pause) {
+func (r *reply) limits() (Limits, LimitsBy) {
 	text := r.text()
-	by := Pause{Active: text != "", By: r.text(), Since: r.time()}
+	by := LimitsBy{Active: text != "", By: r.text(), Since: r.time()}
 	var n [8]int
 	for i, word := range strings.Fields(text) {
 		if i < len(n) {

@@ -71,7 +71,7 @@ func limits(t *testing.T, of maker) {
 			t.Errorf("%+v by %v", s.Limits, s.LimitedBy)
 		}
 		b.limit(durable.Limits{})
-		if s := b.stats(); s.Limits != (durable.Limits{}) || s.LimitedBy != (durable.Pause{}) {
+		if s := b.stats(); s.Limits != (durable.Limits{}) || s.LimitedBy != (durable.LimitsBy{}) {
 			t.Errorf("%+v by %v", s.Limits, s.LimitedBy)
 		}
 		if err := b.list.SetLimits(b.ctx, want, ""); !is(err, durable.ErrNotExecuted) {

@@ -17,7 +17,7 @@ const (
 // memoryLimits are the limits of a queue, and what they are judged by.
 type memoryLimits struct {
 	set  Limits
-	by   Pause
+	by   LimitsBy
 	next time.Time // of the queue: what its Rate goes by
 	keys map[string]*memoryLimitKey
 	size int // beyond so many keys, those that are over are looked for
@@ -185,9 +185,9 @@ func (m *Memory) SetLimits(ctx context.Context, l Limits, by string) error {
 	l.Rate.Per, l.KeyRate.Per = l.Rate.Per.Truncate(millisecond), l.KeyRate.Per.Truncate(millisecond)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.limits.set, m.limits.by = l, Pause{}
+	m.limits.set, m.limits.by = l, LimitsBy{}
 	if l != (Limits{}) {
-		m.limits.by = Pause{Active: true, By: by[:min(len(by), maxBy)], Since: time.Now()}
+		m.limits.by = LimitsBy{Active: true, By: by[:min(len(by), maxBy)], Since: time.Now()}
 	}
 	for _, k := range m.limits.keys { // they may go now; or will be made to wait as the new ones say
 		waiting := k.waiting

@@ -394,6 +394,9 @@ func limitSettingPromises() []promise {
 			}
 			other := q.another()
 			s, err := other.Stats(q.ctx)
+			if text := s.LimitedBy.String(); !strings.HasPrefix(text, "limits set by ann since ") {
+				q.Errorf("it says %q", text)
+			}
 			if err != nil || s.Limits != l || !s.LimitedBy.Active || s.LimitedBy.By != "ann" {
 				q.Errorf("after reopening: %+v by %v, %v", s.Limits, s.LimitedBy, err)
 			}
@@ -404,7 +407,7 @@ func limitSettingPromises() []promise {
 				q.Errorf("%d are claimed, want 2", len(all))
 			}
 			q.limit(durable.Limits{})
-			if s := q.stats(); s.Limits != (durable.Limits{}) || s.LimitedBy.Active {
+			if s := q.stats(); s.Limits != (durable.Limits{}) || s.LimitedBy.Active || s.LimitedBy.String() != "no limits" {
 				q.Errorf("without limits: %+v by %v", s.Limits, s.LimitedBy)
 			}
 			w.take(3)
