@@ -42,8 +42,11 @@ type Rate struct {
 	Burst int           // 0: 1
 }
 
-// maxLimit is far beyond what could be enforced.
-const maxLimit = 1_000_000
+const (
+	maxLimit = 1_000_000 // far beyond what could be enforced
+	// longestRate is how far from now the moments of a rate can be, so that they can be computed with.
+	longestRate = 100 * 365 * 24 * time.Hour
+)
 
 func (l *Limits) valid() error {
 	for _, f := range []struct {
@@ -68,6 +71,8 @@ func (r *Rate) valid(name string) error {
 		return fmt.Errorf("the limit %s.Per is %v, must be 0 or at least a millisecond", name, r.Per)
 	case r.Count == 0 && (r.Per != 0 || r.Burst != 0):
 		return fmt.Errorf("the limit %s has Per or Burst, and no Count", name)
+	case float64(r.Per)*float64(max(r.Burst, 1)) > float64(longestRate)*float64(r.Count):
+		return fmt.Errorf("the limit %s has a Burst of %d at %d in %v: it would take more than 100 years to be allowed again", name, max(r.Burst, 1), r.Count, r.Per)
 	}
 	return nil
 }

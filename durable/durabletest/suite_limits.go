@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -437,6 +438,8 @@ func limitSettingPromises() []promise {
 				"KeyConcurrency": {KeyConcurrency: 1 << 40},
 				"Rate":           {Rate: durable.Rate{Count: -1}},
 				"KeyRate":        {KeyRate: durable.Rate{Burst: 2}},
+				"KeyRate has a":  {KeyRate: durable.Rate{Count: 1, Per: math.MaxInt64}},
+				"Rate has a":     {Rate: durable.Rate{Count: 1, Per: 24 * time.Hour, Burst: 1_000_000}},
 				"KeyRate.Per":    {KeyRate: durable.Rate{Count: 1, Per: time.Microsecond}},
 			} {
 				q.misused(o.SetLimits(q.ctx, l, "ann"), says)
