@@ -80,10 +80,11 @@ func (s *shipper) resolved(j *job, first durable.Record, followed bool) {
 	switch first.State {
 	case "", durable.StateDead, durable.StateCorrupt:
 		if q.watched.Leave(id, &j.Promise) {
-			cause := ErrDuplicate
-			if first.State == "" {
-				cause = fmt.Errorf("%w: %q, which has ended since", ErrDuplicate, id)
+			is := "has ended since"
+			if first.State != "" {
+				is = "is " + string(first.State)
 			}
+			cause := fmt.Errorf("%w: %q, which %s", ErrDuplicate, id, is)
 			s.end(j, local.Refused, cause)
 			return
 		}

@@ -124,6 +124,9 @@ func TestDuplicateOfWhatIsOverOrElsewhere(t *testing.T) {
 			if !errors.Is(err, local.ErrRefused) || !errors.Is(err, bridge.ErrDuplicate) {
 				t.Errorf("%s: %v", name, err)
 			}
+			if !strings.HasSuffix(err.Error(), `already there: "a", which is dead`) {
+				t.Errorf("%s: which one, and what it is, is not said: %v", name, err)
+			}
 			if c := b.q.Counters(); c.Refused != 1 || c.Duplicate != 0 {
 				t.Errorf("%s: %+v", name, c)
 			}
