@@ -65,8 +65,12 @@ func (p *listProducer) AppendFor(ctx context.Context, n uint64, jobs []*Job, c C
 		case len(refused) > 0 && refused[0].Pos == i:
 			refused = refused[1:]
 		case millis(j.Delay) == 0 && len(claims) < first.jobs:
+			own := token
+			if millis(j.Retention) > 0 || j.Unique != nil {
+				own += boundToken
+			}
 			claims = append(claims, &Claim{
-				ID: j.ID, Token: token, Kind: j.Kind, Payload: j.Payload, Headers: j.Headers, Deliveries: 1,
+				ID: j.ID, Token: own, Kind: j.Kind, Payload: j.Payload, Headers: j.Headers, Deliveries: 1,
 				Fence: first.fence + int64(len(claims)), MaxAttempts: int(attempts(j.MaxAttempts)), Timeout: j.Timeout.Truncate(millisecond),
 			})
 		}

@@ -204,7 +204,10 @@ func (r *reply) stats() Stats {
 	return stats
 }
 
-// decodeNumbers reads "attempts crashes deliveries max_attempts timeout followed".
+// boundToken ends the token of a claim of a job whose end depends on a retention, or on a unique key.
+const boundToken = "+"
+
+// decodeNumbers reads "attempts crashes deliveries max_attempts timeout marks".
 func (c *Claim) decodeNumbers(text string) error {
 	var numbers [6]int
 	for i := range numbers {
@@ -216,7 +219,10 @@ func (c *Claim) decodeNumbers(text string) error {
 		numbers[i], text = n, rest
 	}
 	c.Attempts, c.Crashes, c.Deliveries, c.MaxAttempts = numbers[0], numbers[1], numbers[2], numbers[3]
-	c.Timeout, c.Followed = time.Duration(numbers[4])*millisecond, numbers[5] == 1
+	c.Timeout, c.Followed = time.Duration(numbers[4])*millisecond, numbers[5]&1 != 0
+	if numbers[5]&2 != 0 {
+		c.Token += boundToken
+	}
 	return nil
 }
 

@@ -159,17 +159,20 @@ for _, i in ipairs(store) do
       end
     end
     field('kind', job_kind, '')
-    local delayed = rest and string.sub(ARGV[rest + 2], 1, 2) ~= '0 '
+    local delay, attempts, timeout, retention, priority, expiry, unique
+    if rest then
+      delay, attempts, timeout, retention, priority, expiry = string.match(ARGV[rest + 2], '^(%d+) (%d+) (%d+) (%d+) (%-?%d+) (%d+)$')
+      unique = wish(ARGV[rest + 3])
+    end
+    local delayed = rest and delay ~= '0'
     if not delayed and undelayed < direct then
       undelayed = undelayed + 1
       field('status', 'processing')
-      field('claim_token', token)
+      field('claim_token', token_for(token, retention, unique))
       field('claimed_at_ms', now_text)
       field('deliveries', '1')
     end
     if rest then
-      local attempts, timeout, retention, priority, expiry =
-        string.match(ARGV[rest + 2], '^%d+ (%d+) (%d+) (%d+) (%-?%d+) (%d+)$')
       field('headers', ARGV[rest + 1], '')
       if delayed then field('status', 'scheduled') end
       field('max_attempts', attempts, '0')
@@ -177,7 +180,7 @@ for _, i in ipairs(store) do
       field('retention_ms', retention, '0')
       field('priority', priority, '0')
       if expiry ~= '0' then field('expires_at_ms', string.format('%.0f', now + expiry)) end
-      field('unique', wish(ARGV[rest + 3]), nil)
+      field('unique', unique)
       field('limit_key', ARGV[rest + 4], '')
     end
     redis.call('HSET', keys[i], unpack(fields))

@@ -9,8 +9,8 @@ ARGV  id, n         see list_sender
                     were named
 Returns status next_due dropped corrupt gap fence jobs expired, then for each job id payload kind, then the IDs of
         those that have expired, then for each job that has more: its position, from 0, headers and, with spaces between,
-        attempts crashes deliveries max_attempts timeout (ms) followed (1: others want to be told of it). Without: a first
-        delivery with nothing set.
+        attempts crashes deliveries max_attempts timeout (ms) marks (1: others want to be told of it; 2: its token has a + at the
+        end, see token_for). Without: a first delivery with nothing set.
         fence is that of the first job; the others have the next ones.
         status: J jobs, L jobs and nothing is left, E nothing there, M stopped early, P paused, T limited, R reconcile (name what
         you hold, under the next number); next_due in ms, -1 for none.
@@ -123,11 +123,11 @@ if number == last then
   local seen = {}
   for i = #ids, 1, -1 do
     local f, payload = read(job_prefix .. ids[i])
-    if f and not f.err and f[2] == token and not seen[ids[i]] then
+    if f and not f.err and f[2] == token_for(token, f[15], f[16]) and not seen[ids[i]] then
       seen[ids[i]] = true
       give(ids[i], f[3], f[4])
       give_more(f[5], whole(f[6]) or 0, whole(f[7]) or 0, whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0,
-        followed(f[11], f[12]) and 1 or 0)
+        (followed(f[11], f[12]) and 1 or 0) + (f[2] == token and 0 or 2))
     end
   end
   first_fence = whole(last_fence) or 0
@@ -294,7 +294,8 @@ local function take(source)
   while taken < slots and looks > 0 and not full do
     local ids, places = ready_next(source, math.min(slots - taken, looks, most), 0)
     if #ids == 0 then return end
-    local passed, batch, keys, deliveries, from = 0, {}, {}, {}, {}
+    local passed, batch, keys, from = 0, {}, {}, {}
+    local tokens, deliveries = {}, {} -- of those that are not claimed for the first time, or bound
     for i = #ids, 1, -1 do
       local job_id = ids[i]
       local job, f, payload, job_kind, headers, append = job_prefix .. job_id, {}
@@ -311,7 +312,7 @@ local function take(source)
         batch[#batch + 1], keys[#batch + 1] = job_id, job
         if places then from[#batch] = places[i] end
         give(job_id, payload, job_kind)
-        local watched = followed(append, f and f[12]) and 1 or 0
+        local marks = followed(append, f and f[12]) and 1 or 0
         if f then
           if limits and f[17] then key_taken(job_id, f[17], f[18]) end
           local attempts, crashes, before, max_attempts, timeout = unpack(numbers(f))
@@ -320,10 +321,11 @@ local function take(source)
             redis.call('HSET', sender, 'suspect', job_id)
           end
           deliveries[#batch] = string.format('%d', before + 1)
-          give_more(headers, attempts, crashes, before + 1, max_attempts, timeout, watched)
-        else
-          deliveries[#batch] = '1'
-          if headers or watched == 1 then give_more(headers, 0, 0, 1, 0, 0, watched) end
+          tokens[#batch] = token_for(token, f[15], f[16])
+          if tokens[#batch] ~= token then marks = marks + 2 end
+          give_more(headers, attempts, crashes, before + 1, max_attempts, timeout, marks)
+        elseif headers or marks > 0 then
+          give_more(headers, 0, 0, 1, 0, 0, marks)
         end
       end
       passed = passed + 1
@@ -333,11 +335,11 @@ local function take(source)
       redis.call('LPUSH', processing, unpack(batch))
       for k, job in ipairs(keys) do
         if places then
-          redis.call('HSET', job, 'status', 'processing', 'claim_token', token, 'claimed_at_ms', now_text,
-            'deliveries', deliveries[k], 'place', from[k])
+          redis.call('HSET', job, 'status', 'processing', 'claim_token', tokens[k] or token, 'claimed_at_ms', now_text,
+            'deliveries', deliveries[k] or '1', 'place', from[k])
         else
-          redis.call('HSET', job, 'status', 'processing', 'claim_token', token, 'claimed_at_ms', now_text,
-            'deliveries', deliveries[k])
+          redis.call('HSET', job, 'status', 'processing', 'claim_token', tokens[k] or token, 'claimed_at_ms', now_text,
+            'deliveries', deliveries[k] or '1')
         end
       end
       taken = taken + #batch

@@ -46,7 +46,8 @@ end
 redis.call('PEXPIRE', sender, T_rec) -- the primer: never grows
 told_by = follow
 
-local codes, over, gone, released, ended = {}, {}, {}, {}, {} -- gone: IDs in their order, and true by ID
+local codes, over, released = {}, {}, {}
+local gone = {} -- IDs in their order, and by ID, whether the job has ended
 local expiring -- keys that are kept beyond their job, and for how long; nil: none
 local done, retained, retried, snoozed, cancelled = 0, 0, 0, 0, 0
 
@@ -56,13 +57,13 @@ local function later(job_id, delay, ...)
   redis.call('HSET', job_prefix .. job_id, 'status', 'scheduled', 'claim_token', '', ...)
 end
 
--- leaves notes a job whose entry goes.
-local function leaves(job_id)
-  if not gone[job_id] then
-    gone[job_id] = true
+-- leaves notes a job whose entry goes, and whether it has ended.
+local function leaves(job_id, has_ended)
+  if gone[job_id] == nil then
     gone[#gone + 1] = job_id
     key_ended(job_id)
   end
+  gone[job_id] = has_ended or gone[job_id] or false
 end
 
 -- read gives of a job what its end depends on.
@@ -78,8 +79,8 @@ end
 -- refusal is the code for an outcome whose claim is not held; nil for one that is to be applied.
 local function refusal(job_id, token, f)
   local holds = f[1]
-  if holds == token and token ~= '' and not ended[job_id] and not released[job_id] then return nil end
-  if ended[job_id] or f.err or (not holds and redis.call('EXISTS', job_prefix .. job_id) == 0) then
+  if holds == token and token ~= '' and not gone[job_id] and not released[job_id] then return nil end
+  if gone[job_id] or f.err or (not holds and redis.call('EXISTS', job_prefix .. job_id) == 0) then
     leaves(job_id)
     return 'G'
   end
@@ -90,7 +91,7 @@ end
 local function halfway(job_id, token, code, how)
   if code ~= 'S' then return false end
   local status, by = unpack(redis.call('HMGET', job_prefix .. job_id, 'status', 'completed_by'))
-  return status == how and by == token and not ended[job_id]
+  return status == how and by == token and not gone[job_id]
 end
 
 local function complete(job_id, token, keep, result)
@@ -121,9 +122,25 @@ local function complete(job_id, token, keep, result)
     end
   end
   if f[4] then heard(id, job_id) end
-  ended[job_id] = true
   if not again then done = done + 1 end
-  leaves(job_id)
+  leaves(job_id, true)
+  return 'O'
+end
+
+-- A claim whose token does not end in + is of a job with no retention and no key. Where nobody follows, counts or cancels
+-- besides, its token is all that its end depends on.
+local plainly = not following and not limits and redis.call('EXISTS', prefix .. 'cancels:' .. id) == 0
+
+-- complete_plain completes such a claim.
+local function complete_plain(job_id, token)
+  local job = job_prefix .. job_id
+  if redis.pcall('HGET', job, 'claim_token') ~= token or gone[job_id] ~= nil or released[job_id] then
+    return complete(job_id, token)
+  end
+  over[#over + 1] = job
+  gone[#gone + 1] = job_id
+  gone[job_id] = true
+  done = done + 1
   return 'O'
 end
 
@@ -135,9 +152,8 @@ local function cancel(job_id, token, f, again, reason)
   end
   finish(job_id, 'cancelled', token, f[2], f[3])
   heard(id, job_id)
-  ended[job_id] = true
   if not again then cancelled = cancelled + 1 end
-  leaves(job_id)
+  leaves(job_id, true)
   return 'C'
 end
 
@@ -183,11 +199,12 @@ end
 local cleared = false -- the suspect
 for _ = 1, runs do
   local verdict, token, k = args(3)
+  local done_with = plainly and string.sub(token, -1) ~= '+' and complete_plain or complete
   for _ = 1, tonumber(k) do
     local job_id = arg()
     local code
     if verdict == 'D' then
-      code = complete(job_id, token)
+      code = done_with(job_id, token)
     elseif verdict == 'K' then
       code = complete(job_id, token, args(2))
     else
@@ -219,7 +236,7 @@ end
 local left = #gone
 if left > 3 then
   for _, job_id in ipairs(redis.call('LRANGE', processing, -left, -1)) do
-    if gone[job_id] then
+    if gone[job_id] ~= nil then
       gone[job_id] = nil
       left = left - 1
     end

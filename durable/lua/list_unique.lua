@@ -11,6 +11,13 @@ local function holding(job_id)
 end
 --#include unique
 
+-- token_for is the token of a claim of a job with these fields: it says whether the end of the job depends on one of them, so
+-- that a completion need not ask.
+local function token_for(token, retention, unique)
+  if unique or (retention and retention ~= '0') then return token .. '+' end
+  return token
+end
+
 -- erase deletes a job, and its key with it. unique is its field.
 local function erase(job_id, unique)
   local key, left = let_go(job_id, unique)
