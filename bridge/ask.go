@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/local"
-	"github.com/seed-9dec4fca/weir/policy"
 )
 
 // ErrNoRecord is why a ticket ends detached when the store has nothing of its job any more: it has completed, was cancelled, has
@@ -234,7 +233,7 @@ func (f *following) join(ctx context.Context, ids []string, take func(durable.Re
 // the store answers or ctx ends.
 func (q *Queue) Follow(ctx context.Context, id string) (*Ticket, error) {
 	f := &q.following
-	if err := validateID(id); err != nil {
+	if err := validateID("follow: the ID", id); err != nil {
 		return nil, err
 	}
 	if f.engine == nil {
@@ -270,7 +269,7 @@ func (q *Queue) Follow(ctx context.Context, id string) (*Ticket, error) {
 
 func (q *Queue) followFailed(err error) error {
 	if q.following.ctx.Err() != nil {
-		err = policy.ErrClosed
+		err = ErrShutdown
 	}
 	return fmt.Errorf("bridge: follow: %w", err)
 }

@@ -19,12 +19,15 @@ import (
 // Cancelled is what its ticket ends as, and what EventCancelled tells where it is seen.
 //
 // Errors: ErrEnded if the job has ended already, durable.ErrNoJob if there is none (any more), durable.ErrUnsupported if
-// the engine cannot do it (for what is in the front it can), and those of every exchange with the store: durable.ErrNotExecuted, and
+// the engine cannot do it (for what is in the front it can), an invalid id, and those of every exchange with the store: durable.ErrNotExecuted, and
 // durable.ErrInDoubt, after which to call again. After Shutdown it matches policy.ErrClosed.
 //
 // It blocks for two exchanges with the store, and before that while one is under way that may store the job; at
 // most until ctx ends, whose error and cause it returns then: the job may be cancelled or not.
 func (q *Queue) Cancel(ctx context.Context, id string) (durable.Cancelled, error) {
+	if err := validateID("cancel: the ID", id); err != nil {
+		return durable.Cancelled{}, err
+	}
 	found := false
 	for _, j := range q.front.Remove(func(j *job) bool { return j.id() == id }) {
 		q.endUnstored(j, EventCancelled, local.Cancelled, nil)
@@ -76,7 +79,7 @@ func (q *Queue) cancelTaken(ctx context.Context, id string) (bool, error) {
 // cancelStored has the store end it.
 func (q *Queue) cancelStored(ctx context.Context, id string) (durable.Cancelled, error) {
 	o := q.Operator()
-	info, err := o.Lookup(ctx, id)
+	info, err := o.lookup(ctx, "cancel", durable.LookupRequest{ID: id})
 	if err != nil {
 		return durable.Cancelled{}, err
 	}

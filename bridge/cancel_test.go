@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,7 +171,7 @@ func TestCancelInTheStore(t *testing.T) {
 		}
 		cases := map[string]error{"nowhere": durable.ErrNoJob, "dead": bridge.ErrEnded}
 		for id, want := range cases {
-			if _, err := b.q.Cancel(t.Context(), id); !errors.Is(err, want) {
+			if _, err := b.q.Cancel(t.Context(), id); !errors.Is(err, want) || !strings.HasPrefix(err.Error(), "bridge: cancel: ") {
 				t.Errorf("%s: %v", id, err)
 			}
 		}

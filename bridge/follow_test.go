@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,8 +124,20 @@ func TestFollow(t *testing.T) {
 		if ticket, err := a.producer.q.Follow(t.Context(), "nobody"); !errors.Is(err, durable.ErrNoJob) || ticket != nil {
 			t.Errorf("got %v, %v", ticket, err)
 		}
-		if _, err := a.producer.q.Follow(t.Context(), ""); err == nil {
-			t.Error("an empty ID is followed")
+	})
+	bubble(t, "an invalid ID is refused by name, as by Cancel", func(t *testing.T) {
+		a := setupApart(t, nop)
+		for id, says := range map[string]string{
+			"": "the ID is empty", strings.Repeat("x", 300): "the ID has 300 bytes, more than 256", "a\x00": "the ID has a control character",
+		} {
+			_, err := a.producer.q.Follow(t.Context(), id)
+			if err == nil || !strings.Contains(err.Error(), "bridge: follow: "+says) || strings.Contains(err.Error(), "NewID") {
+				t.Errorf("follow: %v", err)
+			}
+			_, err = a.producer.q.Cancel(t.Context(), id)
+			if err == nil || !strings.Contains(err.Error(), "bridge: cancel: "+says) {
+				t.Errorf("cancel: %v", err)
+			}
 		}
 	})
 	bubble(t, "an engine that does not tell", func(t *testing.T) {
@@ -151,7 +164,7 @@ func TestFollow(t *testing.T) {
 	bubble(t, "after Shutdown", func(t *testing.T) {
 		a := setupApart(t, nop)
 		shutdown(t, a.producer.q)
-		if _, err := a.producer.q.Follow(t.Context(), "a"); !errors.Is(err, policy.ErrClosed) {
+		if _, err := a.producer.q.Follow(t.Context(), "a"); !errors.Is(err, bridge.ErrShutdown) || !errors.Is(err, policy.ErrClosed) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -190,14 +189,14 @@ func decodeHeaders(raw []byte) (map[string]string, error) {
 	return headers, nil
 }
 
-func validateID(id string) error {
+func validateID(what, id string) error {
 	switch {
 	case id == "":
-		return errors.New("bridge: Job.ID is empty; Queue.NewID makes one")
+		return fmt.Errorf("bridge: %s is empty", what)
 	case len(id) > maxIDLen:
-		return fmt.Errorf("bridge: Job.ID has %d bytes, more than %d", len(id), maxIDLen)
+		return fmt.Errorf("bridge: %s has %d bytes, more than %d", what, len(id), maxIDLen)
 	}
-	return validateName("Job.ID", id)
+	return validateName(what, id)
 }
 
 // validateName refuses what would be unreadable in a key, a log or a terminal.

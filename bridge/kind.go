@@ -100,7 +100,9 @@ func (k *Kind[T]) SubmitJob(ctx context.Context, j Job[T], p policy.Policy) (*Ti
 }
 
 func (j *Job[T]) validate() error {
-	if err := validateID(j.ID); err != nil {
+	if err := validateID("Job.ID", j.ID); j.ID == "" {
+		return fmt.Errorf("%w; Queue.NewID makes one", err)
+	} else if err != nil {
 		return err
 	}
 	switch {

@@ -48,16 +48,16 @@ func operate[R any](ctx context.Context, o *Operator, what string, f func(contex
 // Lookup tells all that the store knows of one job, but for its payload; durable.ErrNoJob if there is none:
 // it never was, or is completed and not kept (Job.Retention), or was deleted.
 func (o *Operator) Lookup(ctx context.Context, id string) (JobInfo, error) {
-	return o.lookup(ctx, durable.LookupRequest{ID: id})
+	return o.lookup(ctx, "lookup", durable.LookupRequest{ID: id})
 }
 
 // Fetch is Lookup with the payload, as encoded.
 func (o *Operator) Fetch(ctx context.Context, id string) (JobInfo, error) {
-	return o.lookup(ctx, durable.LookupRequest{ID: id, Payload: true})
+	return o.lookup(ctx, "lookup", durable.LookupRequest{ID: id, Payload: true})
 }
 
-func (o *Operator) lookup(ctx context.Context, r durable.LookupRequest) (JobInfo, error) {
-	record, err := operate(ctx, o, "lookup", func(ctx context.Context, e durable.Operator) (durable.Record, error) {
+func (o *Operator) lookup(ctx context.Context, what string, r durable.LookupRequest) (JobInfo, error) {
+	record, err := operate(ctx, o, what, func(ctx context.Context, e durable.Operator) (durable.Record, error) {
 		return e.Lookup(ctx, r)
 	})
 	info := JobInfo{Record: record}

@@ -89,7 +89,7 @@ func (q *Queue) begin(r *run) error {
 	defer q.mu.Unlock()
 	switch {
 	case q.down != nil:
-		return fmt.Errorf("bridge: run: %w", policy.ErrClosed)
+		return fmt.Errorf("bridge: run: %w", ErrShutdown)
 	case q.running != nil:
 		return ErrRunning
 	case !q.handled.Load():
