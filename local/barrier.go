@@ -37,11 +37,8 @@ func (b *barriers) raise(last uint64, held int) <-chan struct{} {
 	return fell
 }
 
-// leave notes that the slot of that admission has been given back.
+// leave notes that the slot of that admission has been given back, while there are any that belong to a barrier.
 func (b *barriers) leave(number uint64) {
-	if b.slots == 0 {
-		return
-	}
 	i, _ := slices.BinarySearchFunc(b.open, number, func(b barrier, n uint64) int { return cmp.Compare(b.last, n) })
 	if i == len(b.open) {
 		return

@@ -31,6 +31,7 @@ type worker struct {
 	next    *worker // below it among the idle
 	seeking bool
 	blind   int           // turns to come that need no look at the clock
+	stride  int           // how many these were
 	looked  time.Duration // when it did last
 	slot    Slot[task]    // what it runs or has run; without work: nothing
 	err     error         // what came of it
@@ -122,9 +123,9 @@ func (t task) context(p *Pool) context.Context {
 	return p.ctx
 }
 
-// blindTurns is how many turns of a worker whose tasks are quick go by one look at the clock, which is dearer than all
-// else about them. The drain rate needs no more.
-const blindTurns = 7
+// mostBlind is how many turns of a worker whose tasks are quick go by one look at the clock, which is dearer than all
+// else about them. The drain rate needs no more than one look in a drainStep.
+const mostBlind = 31
 
 // look is now, or unread if nobody needs to know.
 func (w *worker) look() time.Duration {
@@ -134,9 +135,11 @@ func (w *worker) look() time.Duration {
 	}
 	now := w.p.front.now()
 	if now-w.looked < drainStep {
-		w.blind = blindTurns
+		w.stride = min(2*w.stride+1, mostBlind)
+	} else {
+		w.stride = 0
 	}
-	w.looked = now
+	w.looked, w.blind = now, w.stride
 	return now
 }
 
@@ -157,9 +160,15 @@ func (w *worker) turn() bool {
 			now = f.read(now)
 		}
 		if ended {
-			f.barriers.leave(w.slot.number)
+			if f.barriers.slots > 0 {
+				f.barriers.leave(w.slot.number)
+			}
 			f.free(now, 1, w.slot.size)
-			c.count(state, cause)
+			if state == Completed {
+				c.ends.Completed++
+			} else {
+				c.count(state, cause)
+			}
 		}
 		if w.seeking {
 			w.seeking, c.seeking = false, false
@@ -212,11 +221,9 @@ func (t task) failure(p *Pool, err error) (State, error) {
 	return Cancelled, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
-// count counts one end. mu is held.
+// count counts one end that is no completion. mu is held.
 func (c *crew) count(state State, cause error) {
 	switch state {
-	case Completed:
-		c.ends.Completed++
 	case Dead:
 		c.ends.Dead++
 		if _, panicked := errors.AsType[*PanicError](cause); panicked {
