@@ -210,7 +210,7 @@ func (f *following) join(ctx context.Context, ids []string, take func(durable.Re
 	case f.turn <- struct{}{}:
 		defer func() { <-f.turn }()
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", durable.ErrNotExecuted, context.Cause(ctx))
+		return because(durable.ErrNotExecuted, context.Cause(ctx))
 	}
 	records, err := f.follow(ctx, ids)
 	for i, r := range records {

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -85,6 +84,6 @@ func call[R any](ctx context.Context, q *Queue, limit time.Duration, exchange fu
 	case a := <-answered:
 		return a.result, a.err
 	case <-ctx.Done():
-		return none, fmt.Errorf("%w: %w", durable.ErrInDoubt, context.Cause(ctx))
+		return none, because(durable.ErrInDoubt, context.Cause(ctx))
 	}
 }

@@ -3,7 +3,6 @@ package bridge
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -142,14 +141,14 @@ func (e *execution) finish(err error) {
 	case permanent:
 		e.settle(EventDead, durable.Outcome{Verdict: durable.Dead}, err)
 	case errors.Is(cause, ErrCancelled): // whatever it wanted: the store ends it
-		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, fmt.Errorf("%w: %w", cause, err))
+		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, because(cause, err))
 	case snoozed:
 		e.settle(EventSnoozed, durable.Outcome{Verdict: durable.Snooze, Delay: snooze.delay}, nil)
 	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost):
 		// It failed because it was told to end: nobody's fault.
-		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, fmt.Errorf("%w: %w", cause, err))
+		e.settle(EventReleased, durable.Outcome{Verdict: durable.Release}, because(cause, err))
 	case errors.Is(cause, ErrTimeout):
-		e.retry(fmt.Errorf("%w: %w", ErrTimeout, err))
+		e.retry(because(ErrTimeout, err))
 	default:
 		e.retry(err)
 	}

@@ -3,7 +3,6 @@ package bridge
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,7 +97,7 @@ func (s *session) lose(why error) {
 	lost := s.ctx.Err() == nil
 	held := len(s.held)
 	if lost {
-		s.end(fmt.Errorf("%w: %w", ErrLeaseLost, why))
+		s.end(because(ErrLeaseLost, why))
 		s.endKeep()
 	}
 	s.mu.Unlock()

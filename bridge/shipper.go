@@ -427,7 +427,7 @@ func (s *shipper) close() (durable.Appended, error) {
 			return answer, err
 		}
 		if !sleep(s.closing, s.store.fail(err)) {
-			return answer, fmt.Errorf("%w: %w", durable.ErrInDoubt, err)
+			return answer, because(durable.ErrInDoubt, err)
 		}
 	}
 }

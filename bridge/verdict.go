@@ -74,3 +74,12 @@ func (e *snoozeError) Error() string { return fmt.Sprintf("bridge: snooze for %v
 // PanicError is the failure of a handler that panicked or ended its goroutine with
 // runtime.Goexit.
 type PanicError = local.PanicError
+
+// because is an error of a class, with its cause; the cause alone where it says the class itself, as a handler's does that
+// returns the cause of its context.
+func because(class, cause error) error {
+	if errors.Is(cause, class) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", class, cause)
+}

@@ -16,15 +16,21 @@ func classify(queue, op string, err error) error {
 	return failed(queue, op, class(err), err)
 }
 
-// failed composes an error of a class; cause may be nil.
+// failed composes an error of a class; cause may be nil, or say the class itself.
 func failed(queue, op string, class, cause error) error {
 	if cause == nil {
 		return fmt.Errorf("%w: %s of queue %s", class, op, queue)
+	}
+	if errors.Is(cause, class) {
+		return fmt.Errorf("durable: %s of queue %s: %w", op, queue, cause)
 	}
 	return fmt.Errorf("%w: %s of queue %s: %w", class, op, queue, cause)
 }
 
 func class(err error) error {
+	if errors.Is(err, ErrNotExecuted) { // it is known already: see replicate
+		return ErrNotExecuted
+	}
 	if reply, ok := errors.AsType[redis.Error](err); ok {
 		return classOfReply(reply.Error())
 	}

@@ -158,6 +158,7 @@ func TestErrorClasses(t *testing.T) {
 		"cluster":                    {replyError("CLUSTERDOWN The cluster is down"), durable.ErrNotExecuted},
 		"no auth":                    {replyError("NOAUTH Authentication required."), durable.ErrNotExecuted},
 		"permission":                 {replyError("NOPERM this user has no permissions to run the 'evalsha' command"), durable.ErrNotExecuted},
+		"no node":                    {fmt.Errorf("%w: no node: %w", durable.ErrNotExecuted, io.EOF), durable.ErrNotExecuted},
 		"clients":                    {replyError("ERR max number of clients reached"), durable.ErrNotExecuted},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -86,7 +86,7 @@ type EndError struct {
 // Error names the job, the end and the cause.
 func (e *EndError) Error() string {
 	text := "local: job " + e.ID + " ended as " + e.State.String()
-	if e.Cause != nil {
+	if e.Cause != nil && !e.Is(e.Cause) { // else the state has said it
 		text += ": " + e.Cause.Error()
 	}
 	return text
