@@ -71,13 +71,14 @@ func call[R any](ctx context.Context, q *Queue, limit time.Duration, exchange fu
 	}
 	answered := make(chan answer, 1)
 	var none R
+	limited, cancel := context.WithTimeout(ctx, limit) // here: it panics for a nil ctx, on the caller's goroutine
 	if !q.calls.begin(func() {
-		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		defer context.AfterFunc(q.calls.over, cancel)()
-		result, err := exchange(ctx)
+		result, err := exchange(limited)
 		answered <- answer{result, err}
 	}) {
+		cancel()
 		return none, ErrShutdown
 	}
 	select {

@@ -57,6 +57,7 @@ type shutdown struct {
 // Shutdown is idempotent: a later or concurrent call waits for the first and returns the
 // same. It may be called from a handler, with a deadline.
 func (q *Queue) Shutdown(ctx context.Context) (Report, error) {
+	by := reserve(ctx) // before anything is done: it panics for a nil ctx
 	q.mu.Lock()
 	down, first := q.down, q.down == nil
 	if first {
@@ -67,7 +68,7 @@ func (q *Queue) Shutdown(ctx context.Context) (Report, error) {
 	q.mu.Unlock()
 
 	if first {
-		q.shut(ctx, down, running)
+		q.shut(ctx, by, down, running)
 		return down.report, down.err
 	}
 	select {
@@ -78,10 +79,10 @@ func (q *Queue) Shutdown(ctx context.Context) (Report, error) {
 	}
 }
 
-func (q *Queue) shut(ctx context.Context, down *shutdown, running *run) {
+func (q *Queue) shut(ctx context.Context, by time.Time, down *shutdown, running *run) {
 	defer close(down.done)
 	before := q.tally.by[EventEnqueued].Load()
-	flushing, cancel := context.WithDeadline(ctx, reserve(ctx))
+	flushing, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
 
 	q.front.Close()
