@@ -43,10 +43,15 @@ type KindOptions[T any] struct {
 }
 
 // NewKind names a kind of q; the producer and the consumer use the same name. Jobs enqueued
-// by others without a kind have the kind "". Errors in name or opts are returned by each
+// by others without a kind have the kind "". A nil q, and errors in name or opts, are returned by each
 // method of the Kind.
 func NewKind[T any](q *Queue, name string, opts *KindOptions[T]) *Kind[T] {
-	k := &Kind[T]{q: q, name: name, codec: JSON[T]{}, retry: q.opts.Retry, keep: q.opts.Retention}
+	k := &Kind[T]{q: q, name: name, codec: JSON[T]{}}
+	if q == nil {
+		k.err = fmt.Errorf("bridge: kind %q: the queue is nil", name)
+		return k
+	}
+	k.retry, k.keep = q.opts.Retry, q.opts.Retention
 	if opts != nil {
 		if opts.Codec != nil {
 			k.codec = opts.Codec
@@ -82,6 +87,9 @@ func NewKind[T any](q *Queue, name string, opts *KindOptions[T]) *Kind[T] {
 // job will ever run. It is a *policy.Rejection, which matches policy.ErrFull, ErrClosed,
 // ErrTooLarge, ErrInvalid or ErrUnusable, or the error of a cancelled ctx.
 func (k *Kind[T]) Submit(ctx context.Context, value T, p policy.Policy) (*Ticket, error) {
+	if k.err != nil {
+		return nil, k.refuse(k.err)
+	}
 	return k.submit(ctx, Job[T]{Value: value, ID: k.q.NewID()}, false, p)
 }
 
@@ -94,7 +102,7 @@ func (k *Kind[T]) TrySubmit(value T) (*Ticket, error) {
 // SubmitJob is Submit for a job with an ID and settings of its own.
 func (k *Kind[T]) SubmitJob(ctx context.Context, j Job[T], p policy.Policy) (*Ticket, error) {
 	if err := j.validate(); err != nil {
-		return nil, k.q.refuse(policy.ReasonInvalid, k.name, err)
+		return nil, k.refuse(err)
 	}
 	return k.submit(ctx, j, true, p)
 }
@@ -149,15 +157,15 @@ func storable(name string, d time.Duration) error {
 
 func (k *Kind[T]) submit(ctx context.Context, j Job[T], named bool, p policy.Policy) (*Ticket, error) {
 	if k.err != nil {
-		return nil, k.q.refuse(policy.ReasonInvalid, k.name, k.err)
+		return nil, k.refuse(k.err)
 	}
 	payload, err := k.codec.Encode(j.Value)
 	if err != nil {
-		return nil, k.q.refuse(policy.ReasonInvalid, k.name, fmt.Errorf("bridge: encode kind %q: %w", k.name, err))
+		return nil, k.refuse(fmt.Errorf("bridge: encode kind %q: %w", k.name, err))
 	}
 	headers, err := encodeHeaders(j.Headers)
 	if err != nil {
-		return nil, k.q.refuse(policy.ReasonInvalid, k.name, fmt.Errorf("bridge: encode headers: %w", err))
+		return nil, k.refuse(fmt.Errorf("bridge: encode headers: %w", err))
 	}
 	w := &wire{notBefore: j.NotBefore, Job: durable.Job{
 		ID: j.ID, Kind: k.name, Payload: payload, Headers: headers,
@@ -172,6 +180,14 @@ func (k *Kind[T]) submit(ctx context.Context, j Job[T], named bool, p policy.Pol
 		w.Unique = &unique
 	}
 	return k.q.submit(ctx, w, named, p)
+}
+
+// refuse is the rejection of what can never be accepted.
+func (k *Kind[T]) refuse(cause error) error {
+	if k.q == nil {
+		return &policy.Rejection{Reason: policy.ReasonInvalid, Stage: policy.StageFront, Cause: cause}
+	}
+	return k.q.refuse(policy.ReasonInvalid, k.name, cause)
 }
 
 // Handle sets the handler of the kind for Run. It is called on a goroutine of its own for

@@ -43,7 +43,7 @@ func (k *Kind[T]) SubmitJobs(ctx context.Context, jobs []Job[T], p policy.Policy
 
 // sharing gives the policy for the next of several calls that share the limit of p, if it has one.
 func (q *Queue) sharing(p policy.Policy) (next func() policy.Policy) {
-	if p.IsZero() {
+	if p.IsZero() && q != nil { // else each call is refused
 		p = q.opts.Policy
 	}
 	limit := p.Max()

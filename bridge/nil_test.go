@@ -2,6 +2,8 @@ package bridge_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/seed-9dec4fca/weir/bridge"
@@ -41,5 +43,38 @@ func TestNilContextPanicsForTheCaller(t *testing.T) {
 			}
 			shutdown(t, b.q)
 		})
+	}
+}
+
+// What is nil was refused by name, but for the queue of a kind, and an engine that is a nil pointer: these panicked.
+func TestWhatIsNilIsRefusedByName(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []durable.Engine{nil, (*durable.List)(nil), (*durable.SortedSet)(nil), (*durable.Stream)(nil), (*durable.Memory)(nil)} {
+		if q, err := bridge.Open(engine, nil); q != nil || err == nil || err.Error() != "bridge: engine is nil" {
+			t.Errorf("%T: %v", engine, err)
+		}
+	}
+	kind := bridge.NewKind[int](nil, "count", nil)
+	_, submit := kind.Submit(t.Context(), 1, policy.Policy{})
+	_, try := kind.TrySubmit(1)
+	_, job := kind.SubmitJob(t.Context(), bridge.Job[int]{ID: "a"}, policy.Reject())
+	_, bad := kind.SubmitJob(t.Context(), bridge.Job[int]{}, policy.Reject())
+	if !errors.Is(bad, policy.ErrInvalid) {
+		t.Errorf("an invalid job: %v", bad)
+	}
+	errs := []error{submit, try, job}
+	for _, s := range kind.SubmitMany(t.Context(), []int{1, 2}, policy.Policy{}) {
+		errs = append(errs, s.Err)
+	}
+	for _, err := range errs {
+		if !errors.Is(err, policy.ErrInvalid) {
+			t.Errorf("not invalid: %v", err)
+		}
+	}
+	errs = append(errs, kind.Handle(func(context.Context, *bridge.Delivery[int]) error { return nil }))
+	for _, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), `bridge: kind "count": the queue is nil`) {
+			t.Errorf("not by name: %v", err)
+		}
 	}
 }

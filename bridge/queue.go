@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,7 +64,7 @@ type Queue struct {
 // does not block and starts nothing; the store is looked at by Check, by Run, or when the
 // first job is shipped.
 func Open(engine durable.Engine, opts *Options) (*Queue, error) {
-	if engine == nil {
+	if v := reflect.ValueOf(engine); engine == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("bridge: engine is nil")
 	}
 	o, err := opts.withDefaults()
