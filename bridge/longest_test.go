@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,16 +83,16 @@ func TestTimesAsLongAsCanBe(t *testing.T) {
 	})
 	bubble(t, "the longest Snooze: never again", func(t *testing.T) {
 		b := setup(t, nil)
-		runs := 0
+		var runs atomic.Int64
 		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error {
-			runs++
+			runs.Add(1)
 			return bridge.Snooze(forever)
 		})
 		b.run(t, &bridge.RunOptions{Grace: forever, Lease: forever, SweepEvery: forever, UnknownDelay: forever})
 		ticket := submit(t, kind, 1)
 		time.Sleep(10 * time.Second)
-		if runs != 1 || ticket.State().Ended() {
-			t.Errorf("%d runs, %v", runs, ticket.State())
+		if runs.Load() != 1 || ticket.State().Ended() {
+			t.Errorf("%d runs, %v", runs.Load(), ticket.State())
 		}
 	})
 }
