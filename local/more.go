@@ -119,7 +119,7 @@ func (m *more) announce(t *Ticket, ended bool) {
 			twin.catchUp(t)
 		}
 	}
-	if t.State().Ended() {
+	if ended { // not when it has ended since: then some were brought to what was before
 		m.twins = nil
 	}
 }
