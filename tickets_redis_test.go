@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -320,6 +321,34 @@ func TestTicketsOfASortedSetAcrossProcesses(t *testing.T) {
 		ticket := submitOne(t, plain(producer, "sum"), bridge.Job[string]{ID: id, Retention: patience})
 		if err := ticket.Wait(patient(t)); err != nil || string(ticket.Result()) != id+" "+long {
 			t.Errorf("%v, a result of %d bytes", err, len(ticket.Result()))
+		}
+	}
+}
+
+// Whoever followed an ID while jobs were submitted under it, in the same process, left their tickets open after a few.
+func TestTicketsOfAnIDThatIsFollowedMeanwhile(t *testing.T) {
+	t.Parallel()
+	q := open(t, redistest.Client(t), redistest.Name(t), nil, nil)
+	kind := plain(q, "drill")
+	if err := kind.Handle(func(context.Context, *bridge.Delivery[string]) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	run(t, q, nil)
+	ctx, cancel := context.WithCancel(patient(t))
+	var followers sync.WaitGroup
+	for range 2 {
+		followers.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = q.Follow(ctx, "pay")
+			}
+		})
+	}
+	defer followers.Wait()
+	defer cancel()
+	for began := time.Now(); time.Since(began) < 2*time.Second; {
+		ticket := submitOne(t, kind, bridge.Job[string]{ID: "pay"})
+		if err := ticket.Wait(patient(t)); err != nil {
+			t.Fatalf("%v; %v, %+v", err, ticket.State(), q.Counters())
 		}
 	}
 }

@@ -212,9 +212,13 @@ func (f *following) join(ctx context.Context, ids []string, take func(durable.Re
 	case <-ctx.Done():
 		return because(durable.ErrNotExecuted, context.Cause(ctx))
 	}
+	whose := make([]*local.Promise, len(ids)) // those of now: one that comes later may be of another life
+	for i, id := range ids {
+		whose[i] = f.q.watched.Find(id)
+	}
 	records, err := f.follow(ctx, ids)
 	for i, r := range records {
-		if p := f.q.watched.Find(ids[i]); p != nil && r.State != "" {
+		if p := whose[i]; p != nil && r.State != "" {
 			if _, life := p.Origin(); life == 0 {
 				f.identify(p, r)
 			}

@@ -305,6 +305,9 @@ func (q *Queue) endUnstored(j *job, event EventType, state local.State, cause er
 	default:
 	}
 	j.End(state, cause)
+	if j.Claimed() { // by a worker that was quicker than the answer, so it is watched
+		q.watched.Forget(j.id(), &j.Promise)
+	}
 	q.tell(Event{Type: event, ID: j.id(), Kind: j.kind, Err: cause})
 }
 

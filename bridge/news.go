@@ -123,12 +123,20 @@ func (f *following) holds(id string) bool {
 	return false
 }
 
-// notice brings the ticket of a job where it says. turn is held.
+// notice brings the tickets of a job where it says: the one that is watched, and the one under way, which may be of the same life or
+// not. turn is held.
 func (f *following) notice(n *durable.Notice) {
-	p := f.q.promise(n.ID)
-	if p == nil {
-		return
+	sent := f.q.sent.find(n.ID) // first: a job leaves it after it is watched
+	p := f.q.watched.Find(n.ID)
+	if p != nil {
+		f.noticed(p, n)
 	}
+	if sent != nil && sent != p {
+		f.noticed(sent, n)
+	}
+}
+
+func (f *following) noticed(p *local.Promise, n *durable.Notice) {
 	// One of an earlier life of the ID can have waited here for long. And what is not known yet is being asked for.
 	_, life := p.Origin()
 	if life == 0 || life != f.life(n.Life) {

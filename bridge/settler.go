@@ -158,7 +158,9 @@ func (t *settler) answered(batch []*execution, settled durable.Settled) {
 		}
 		q.count(event.Type)
 		if o.ticket == nil && q.shared.Load() { // somebody may have come to share it meanwhile
-			o.ticket = q.watched.Find(o.claim.ID)
+			if p := q.watched.Find(o.claim.ID); p != nil && p.StandsIn() { // else its job was sent after the claim
+				o.ticket = p
+			}
 		}
 		if o.ticket != nil {
 			o.moveTicket(event)

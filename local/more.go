@@ -157,6 +157,28 @@ func (p *Promise) join(first *Promise, most int) bool {
 	return true
 }
 
+// StandsIn reports whether p is one that Registry.Join has made.
+func (p *Promise) StandsIn() bool { return p.ticket.id == "" }
+
+// standsInFor reports whether p is a stand-in of the life that next is of, as far as is known.
+func (p *Promise) standsInFor(next *Promise) bool {
+	_, life := p.Origin()
+	_, its := next.Origin()
+	s := p.ticket.State()
+	return p.StandsIn() && (life == 0 || life == its) && (!s.Ended() || s.isFate())
+}
+
+// reach brings p to the state of another promise of the same life, if that is further on, and has not ended.
+func (p *Promise) reach(s State) {
+	switch {
+	case s.Ended() || s <= p.ticket.State():
+	case s == Processing:
+		p.MarkStarted()
+	default:
+		p.MarkEnqueued()
+	}
+}
+
 // part ends that p shares what becomes of first, if it is accepted still. others: some do.
 func (p *Promise) part(first *Promise) (parted, others bool) {
 	t := &first.ticket
@@ -170,14 +192,19 @@ func (p *Promise) part(first *Promise) (parted, others bool) {
 	return true, len(m.twins) > 0
 }
 
-// sharesWith is the one that t shares with; nil: none.
-func (t *Ticket) sharesWith() *Promise {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.more == nil {
-		return nil
+// sharesWith is the one that t shares with in the end; nil: none.
+func (t *Ticket) sharesWith() (first *Promise) {
+	for {
+		t.mu.Lock()
+		m := t.more
+		if m == nil || m.first == nil {
+			t.mu.Unlock()
+			return first
+		}
+		first = m.first
+		t.mu.Unlock()
+		t = &first.ticket
 	}
-	return t.more.first
 }
 
 // catchUp brings p where first is, whose mu is held.

@@ -15,6 +15,18 @@ const youngest = 1024
 // Registry finds the promises of durable jobs by ID, so that their tickets can be told
 // what becomes of them. It watches a bounded number at most, and does not keep alive what nobody
 // else holds, the newest 1,024 excepted. All methods are safe for concurrent use and none blocks.
+//
+// An ID is used again, so what is watched under it may be about one life of it or another: Promise.Origin says which, 0 that it
+// is not known. A promise of the owner's is of one life. A stand-in, which Join makes, is of no life yet. Of two promises for the same
+// life one shares what becomes of the other, always, for whoever tells finds one only:
+//
+//	stand-in     Join makes it where nothing is watched; Leave takes it away with the last who shares it, if nothing is known of it
+//	sent         the store has not answered: not watched, but Claim watches it if a worker here has it already
+//	watched      by Watch, when it is stored. A stand-in is that same life, and they share; any other promise is of a life that is over
+//	claimed      a worker here will tell, whatever it is that it has, from Claim to Unclaim or Forget. It tells the promise that
+//	             Claim gave; so that one is shared, and does not share
+//	passed       claimed, and another one is watched in its place: a worker here is about to tell its end
+//	forgotten    it has ended. Until LetGo it is shared nevertheless, for the answer of the store may be older than that
 type Registry struct {
 	max  int
 	full error // why the one too many is detached
@@ -49,18 +61,47 @@ func NewRegistry(most int) *Registry {
 	}
 }
 
-// Watch makes p findable by its ID. If as many are watched as may be, p ends as Detached;
-// if another one is watched under the same ID, that one does, unless it is claimed: then its end is still to come. One
-// that has ended is not watched.
+// Watch makes p, whose job is stored, findable by its ID. If as many are watched as may be, p ends as Detached. If a stand-in is
+// watched under the same ID it shares with p; or p with it, if that is claimed, or was and has ended since Keep. Any other one ends as
+// Detached, unless it is claimed: then its end is still to come. One that has ended is not watched.
 func (r *Registry) Watch(p *Promise) {
 	if p.ticket.State().Ended() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch older := r.remove(p.ticket.id); {
-	case older == nil || older == p:
-	case older.ticket.status.Load()&isClaimed != 0: // its job has ended, or the ID were not free
+	id := p.ticket.id
+	older := r.find(id)
+	if older == p {
+		return
+	}
+	if older == nil {
+		older = r.ended[id]
+	}
+	if older == nil || !older.standsInFor(p) {
+		r.supersede(id)
+		r.watch(id, p)
+		return
+	}
+	if !older.Claimed() && !older.ticket.State().Ended() {
+		r.remove(id)
+		r.watch(id, p)
+		p.reach(older.ticket.State())
+		older.join(p, r.max)
+		return
+	}
+	older.SetOrigin(p.Origin())
+	older.reach(p.ticket.State())
+	if !p.join(older, r.max) {
+		p.End(Detached, r.full)
+	}
+}
+
+// supersede stops watching what is watched under that ID, whose life is over. mu is held.
+func (r *Registry) supersede(id string) {
+	switch older := r.remove(id); {
+	case older == nil:
+	case older.Claimed(): // its job has ended, or the ID were not free
 		if r.passed == nil {
 			r.passed = make(map[*Promise]struct{})
 		}
@@ -68,7 +109,6 @@ func (r *Registry) Watch(p *Promise) {
 	default:
 		older.End(Detached, errSuperseded)
 	}
-	r.watch(p.ticket.id, p)
 }
 
 // Join has p share what becomes of the job with that ID, which may not be its own. If a promise is watched under it, p is where
@@ -82,7 +122,7 @@ func (r *Registry) Join(id string, p *Promise) {
 	if first == nil {
 		first = r.ended[id]
 	}
-	if first == nil || first.ticket.State() == Detached {
+	if first == nil || first.ticket.State().Ended() && !first.ticket.State().isFate() {
 		r.remove(id)
 		if first = new(Promise); p.Claimed() {
 			first = p
@@ -111,17 +151,25 @@ func (r *Registry) LetGo() {
 
 // watch makes p findable by an ID that nobody is found by. mu is held.
 func (r *Registry) watch(id string, p *Promise) {
+	if !r.room() {
+		p.End(Detached, r.full)
+		return
+	}
+	r.young[id] = p
+}
+
+// room makes room for a young one, and reports whether there is. mu is held.
+func (r *Registry) room() bool {
 	if len(r.young)+len(r.old) >= r.max {
 		r.age()
 		if !r.sweep() {
-			p.End(Detached, r.full)
-			return
+			return false
 		}
 	}
 	if len(r.young) >= youngest {
 		r.age()
 	}
-	r.young[id] = p
+	return true
 }
 
 // remove stops watching what is watched under that ID, and returns it if it is alive. mu is held.
@@ -233,13 +281,19 @@ func (r *Registry) Leave(id string, p *Promise) bool {
 
 // Claim finds the promise that a claim by a worker of this process is about, and notes that it has the job, until Unclaim or an
 // end. That is the one watched under the ID, else the one of a job that was sent, if there is one (not nil) and the store has not answered; with again
-// false also where a worker has the first already.
+// false also where a worker has the first already. That one is watched from then on, if there is room.
 func (r *Registry) Claim(id string, sent *Promise, again bool) *Promise {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.find(id)
-	if sent != nil && (p == nil || !again && p.Claimed()) {
-		p = sent
+	if p != nil && p.ticket.State().Ended() {
+		p = nil
+	}
+	if sent != nil && p != sent && (p == nil || !again && p.Claimed()) && !sent.ticket.State().Ended() {
+		r.supersede(id)
+		if p = sent; r.room() {
+			r.young[id] = p
+		}
 	}
 	if p != nil {
 		p.ticket.status.Or(isClaimed)

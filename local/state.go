@@ -29,6 +29,16 @@ const (
 // Ended reports whether s is an end.
 func (s State) Ended() bool { return s >= Completed }
 
+// isFate reports whether s is an end of a job that is, or was, durable, and so that of all tickets that share it.
+func (s State) isFate() bool {
+	switch s {
+	case Completed, Dead, Cancelled, Expired:
+		return true
+	default:
+		return false
+	}
+}
+
 // String is the name in lower case.
 func (s State) String() string {
 	switch s {

@@ -1,0 +1,155 @@
+package bridge_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/bridge"
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/durable/durabletest"
+	"github.com/seed-9dec4fca/weir/local"
+	"github.com/seed-9dec4fca/weir/policy"
+)
+
+// Whoever followed an ID while a job was submitted under it, in the same process, had a promise of his own for that job: the
+// worker told one of them how it ended, and the ticket of the other stayed open, or ended detached.
+func TestFollowWhileTheJobIsSubmitted(t *testing.T) {
+	t.Parallel()
+	// following begins to follow "a", and leaves it to the gate when the store is asked.
+	following := func(t *testing.T, b *bench) (followed func() *bridge.Ticket) {
+		t.Helper()
+		b.gate.Hold(durabletest.OpFollow)
+		tickets := make(chan *bridge.Ticket)
+		go func() {
+			ticket, err := b.q.Follow(t.Context(), "a")
+			if err != nil {
+				t.Error(err)
+			}
+			tickets <- ticket
+		}()
+		if err := b.gate.Held(t.Context(), durabletest.OpFollow); err != nil {
+			t.Fatal(err)
+		}
+		return func() *bridge.Ticket {
+			b.gate.Release(durabletest.OpFollow)
+			return <-tickets
+		}
+	}
+	// submitted has stored "a", and the answer to that is lost: it comes when the append is released.
+	submitted := func(t *testing.T, b *bench, kind *bridge.Kind[int]) *bridge.Ticket {
+		t.Helper()
+		b.outage.once(durabletest.Fault{Action: durabletest.Lose}, durabletest.OpAppend)
+		ticket := submitJob(t, kind, bridge.Job[int]{ID: "a"})
+		synctest.Wait()
+		b.gate.Hold(durabletest.OpAppend)
+		return ticket
+	}
+	bubble(t, "nobody has it when it is stored", func(t *testing.T) {
+		b := setup(t, nil)
+		kind := b.handle(t, "count", nop)
+		followed := following(t, b)
+		ticket := submitJob(t, kind, bridge.Job[int]{ID: "a"})
+		if err := ticket.WaitEnqueued(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		again := followed()
+		if again.State() != local.Enqueued {
+			t.Fatalf("%v, %v", again.State(), again.Err())
+		}
+		b.run(t, nil)
+		soon(t, again.Done())
+		soon(t, ticket.Done())
+		ends(t, again, nil, "")
+		ends(t, ticket, nil, "")
+	})
+	bubble(t, "a worker here has it before the store has answered", func(t *testing.T) {
+		b := setup(t, nil)
+		finish := make(chan struct{})
+		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { <-finish; return nil })
+		followed := following(t, b)
+		ticket := submitted(t, b, kind)
+		b.run(t, nil)
+		synctest.Wait()
+		b.gate.Release(durabletest.OpAppend)
+		if err := ticket.WaitEnqueued(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		again := followed()
+		close(finish)
+		soon(t, ticket.Done())
+		soon(t, again.Done())
+		ends(t, ticket, nil, "")
+		ends(t, again, nil, "")
+		b.conserved(t)
+	})
+	bubble(t, "and is done with it by then", func(t *testing.T) {
+		b := setup(t, nil)
+		kind := b.handle(t, "count", nop)
+		followed := following(t, b)
+		ticket := submitted(t, b, kind)
+		b.run(t, nil)
+		synctest.Wait()
+		b.gate.Release(durabletest.OpAppend)
+		soon(t, ticket.Done())
+		ends(t, ticket, nil, "")
+		ends(t, followed(), nil, "")
+		b.conserved(t)
+	})
+	bubble(t, "another process is done with it by then", func(t *testing.T) {
+		a := setupApart(t, nop)
+		ticket := submitted(t, a.producer, a.kind)
+		again, err := a.producer.q.Follow(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := again.Done()
+		a.consumer.run(t, nil)
+		soon(t, done)
+		a.producer.gate.Release(durabletest.OpAppend)
+		soon(t, ticket.Done())
+		ends(t, ticket, nil, "")
+		ends(t, again, nil, "")
+		a.producer.conserved(t)
+	})
+	t.Run("and again and again, by many", func(t *testing.T) {
+		t.Parallel()
+		q, err := bridge.Open(durable.NewMemory(nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		kind := bridge.NewKind[int](q, "count", nil)
+		if err := kind.Handle(nop); err != nil {
+			t.Fatal(err)
+		}
+		ran, over := make(chan error, 1), make(chan struct{})
+		go func() { ran <- q.Run(ctx, nil) }()
+		for range 2 {
+			go func() {
+				for ctx.Err() == nil {
+					_, _ = q.Follow(ctx, "a")
+				}
+				over <- struct{}{}
+			}()
+		}
+		for began := time.Now(); time.Since(began) < time.Second; {
+			ticket, err := kind.SubmitJob(ctx, bridge.Job[int]{ID: "a"}, policy.Wait(time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ticket.Wait(ctx); err != nil {
+				t.Fatalf("%v; %v, %+v", err, ticket.State(), q.Counters())
+			}
+		}
+		cancel()
+		<-over
+		<-over
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+		shutdown(t, q)
+	})
+}
