@@ -395,10 +395,7 @@ func limitSettingPromises() []promise {
 			}
 			other := q.another()
 			s, err := other.Stats(q.ctx)
-			if text := s.LimitedBy.String(); !strings.HasPrefix(text, "limits set by ann since ") {
-				q.Errorf("it says %q", text)
-			}
-			if err != nil || s.Limits != l || !s.LimitedBy.Active || s.LimitedBy.By != "ann" {
+			if err != nil || s.Limits != l || !s.LimitedBy.Active || !strings.HasPrefix(s.LimitedBy.String(), "limits set by ann since ") {
 				q.Errorf("after reopening: %+v by %v, %v", s.Limits, s.LimitedBy, err)
 			}
 			q.near("set", s.LimitedBy.Since, 0)
