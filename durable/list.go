@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -190,6 +191,13 @@ func (l *List) run(ctx context.Context, in lane, s *script, args ...any) (code s
 
 // millis is a duration as scripts take it.
 func millis(d time.Duration) int64 { return max(0, d.Milliseconds()) }
+
+// span is its inverse, also for what a time.Duration cannot say: others may have written that. A score of infinity comes as the
+// smallest number there is.
+func span(ms int64) time.Duration {
+	const most = math.MaxInt64 / int64(millisecond)
+	return time.Duration(min(max(ms, -most), most)) * millisecond
+}
 
 // attempts is a number of attempts as scripts take it: what has more than 15 digits is no number for them.
 func attempts(n int) int64 { return max(0, min(int64(n), 999_999_999_999_999)) }

@@ -2,8 +2,10 @@ package durable_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -153,6 +155,24 @@ func TestListClaim(t *testing.T) {
 		b.rdb.HDel(b.ctx, b.key("meta"), "pause_claims")
 		if got := idsOf(w.take(2)); got != "waiting due" {
 			t.Fatal(got)
+		}
+	})
+
+	t.Run("what others have scheduled for never, or given a timeout of ages, is not due at once", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		w := b.worker()
+		for _, score := range []float64{math.Inf(1), 1e300, 1e15} {
+			b.rdb.HSet(b.ctx, b.key("job:never"), "status", "scheduled", "payload", "x")
+			b.rdb.ZAdd(b.ctx, b.key("scheduled"), redis.Z{Score: score, Member: "never"})
+			if c := w.claim(1); c.Status != durable.ClaimEmpty || c.NextDue >= 0 && c.NextDue < 24*time.Hour {
+				t.Errorf("with the score %v: %q, next due in %v", score, c.Status, c.NextDue)
+			}
+		}
+		b.rdb.HSet(b.ctx, b.key("job:long"), "payload", "x", "timeout_ms", "999999999999999")
+		b.rdb.LPush(b.ctx, b.key("pending"), "long")
+		if c := w.take(1)[0]; c.Timeout < 24*time.Hour {
+			t.Errorf("the timeout is %v", c.Timeout)
 		}
 	})
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // reply is what is left of a script's answer; reading takes from the front. What is missing
@@ -136,7 +135,7 @@ func (r *reply) claimed(code, token string) (Claimed, error) {
 	default:
 		return Claimed{}, fmt.Errorf("%w: unknown answer %q to a claim", ErrInDoubt, code)
 	}
-	c.NextDue = time.Duration(r.int()) * millisecond
+	c.NextDue = span(r.int())
 	c.Dropped = int(r.int())
 	c.Corrupt = int(r.int())
 	c.Gap = r.int() == 1
@@ -219,7 +218,7 @@ func (c *Claim) decodeNumbers(text string) error {
 		numbers[i], text = n, rest
 	}
 	c.Attempts, c.Crashes, c.Deliveries, c.MaxAttempts = numbers[0], numbers[1], numbers[2], numbers[3]
-	c.Timeout, c.Followed = time.Duration(numbers[4])*millisecond, numbers[5]&1 != 0
+	c.Timeout, c.Followed = span(int64(numbers[4])), numbers[5]&1 != 0
 	if numbers[5]&2 != 0 {
 		c.Token += boundToken
 	}

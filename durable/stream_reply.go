@@ -1,9 +1,6 @@
 package durable
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // streamClaimWords is how many words of an answer describe one claim.
 const streamClaimWords = 11
@@ -17,7 +14,7 @@ func (r *reply) streamClaimed(code, token string) (Claimed, error) {
 	default:
 		return Claimed{}, fmt.Errorf("%w: unknown answer %q to a claim", ErrInDoubt, code)
 	}
-	c.NextDue = time.Duration(r.int()) * millisecond
+	c.NextDue = span(r.int())
 	c.Dropped = int(r.int())
 	c.Corrupt = int(r.int())
 	c.Gap = r.int() == 1
@@ -42,7 +39,7 @@ func (r *reply) streamClaimed(code, token string) (Claimed, error) {
 			Deliveries:  int(r.int()),
 			Fence:       r.int(),
 			MaxAttempts: int(r.int()),
-			Timeout:     time.Duration(r.int()) * millisecond,
+			Timeout:     span(r.int()),
 			Followed:    r.int() == 1,
 		}
 		c.Jobs = append(c.Jobs, &claims[i])
