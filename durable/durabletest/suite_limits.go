@@ -436,7 +436,7 @@ func limitSettingPromises() []promise {
 				"Rate":           {Rate: durable.Rate{Count: -1}},
 				"KeyRate":        {KeyRate: durable.Rate{Burst: 2}},
 				"KeyRate has a":  {KeyRate: durable.Rate{Count: 1, Per: math.MaxInt64}},
-				"Rate has a":     {Rate: durable.Rate{Count: 1, Per: 24 * time.Hour, Burst: 1_000_000}},
+				"Rate has a":     {Rate: durable.Rate{Count: 1, Per: 24 * time.Hour, Burst: 999_000}},
 				"KeyRate.Per":    {KeyRate: durable.Rate{Count: 1, Per: time.Microsecond}},
 			} {
 				q.misused(o.SetLimits(q.ctx, l, "ann"), says)
