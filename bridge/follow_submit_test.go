@@ -153,3 +153,38 @@ func TestFollowWhileTheJobIsSubmitted(t *testing.T) {
 		shutdown(t, q)
 	})
 }
+
+// A worker that had another process's job took it for the one that this process had submitted under the ID before, of whose end
+// it had not heard. When it had, a duplicate of the job that the worker still had was never told of that one's end.
+func TestDuplicateOfAnIDThatHadAnotherLife(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := setupApart(t, nop)
+		a.consumer.run(t, nil)
+		first := submitJob(t, a.kind, bridge.Job[int]{ID: "a"})
+		time.Sleep(time.Second) // nobody looks at it, so its end is not read
+		a.consumer.stop()
+		<-a.consumer.ran
+		elsewhere := submitJob(t, bridge.NewKind[int](a.consumer.q, "count", nil), bridge.Job[int]{ID: "a"})
+		if err := elsewhere.WaitEnqueued(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		finish := make(chan struct{})
+		if err := a.kind.Handle(func(context.Context, *bridge.Delivery[int]) error { <-finish; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		a.producer.run(t, nil)
+		synctest.Wait()
+		soon(t, first.Done())
+		duplicate := submitJob(t, a.kind, bridge.Job[int]{ID: "a"})
+		done := duplicate.Done()
+		time.Sleep(time.Second)
+		if got := duplicate.State(); got != local.Processing || duplicate.Duplicate() != "a" {
+			t.Errorf("%v, a duplicate of %q", got, duplicate.Duplicate())
+		}
+		close(finish)
+		soon(t, done)
+		ends(t, duplicate, nil, "")
+		ends(t, elsewhere, nil, "")
+	})
+}

@@ -157,7 +157,8 @@ func (t *settler) answered(batch []*execution, settled durable.Settled) {
 			q.dues.note(event.Delay)
 		}
 		q.count(event.Type)
-		if o.ticket == nil && q.shared.Load() { // somebody may have come to share it meanwhile
+		// Somebody may have come to share it meanwhile; also where it was taken for an earlier life of the ID, which has ended.
+		if (o.ticket == nil || o.ticket.Ticket().State().Ended()) && q.shared.Load() {
 			if p := q.watched.Find(o.claim.ID); p != nil && p.StandsIn() { // else its job was sent after the claim
 				o.ticket = p
 			}
