@@ -33,8 +33,9 @@
 //	told:<identity>       stream  its notices: after, notices; bounded, expires likewise
 //	running:<key>         zset    ID → when it was claimed, in ms: the claims under a limit key, while those are bounded, and
 //	                              more; the jobs are asked
-//	held:<key>            zset    ID → its turn: scheduled jobs that wait for the end of one of these; likewise
-//	rate:<key>            hash    tat, line: what the rate of a limit key goes by, in µs; expires when it says nothing more
+//	held:<key>            zset    ID → its turn: scheduled jobs that wait for the end of one of these, or for the rate of the
+//	                              key; likewise
+//	rate:<key>            hash    tat: what the rate of a limit key goes by, in µs; expires when it says nothing more
 //	counters              hash    next_sender, fence, and the accounting that Stats shows
 //	meta                  hash    wire (version), epoch, bounds and who set them, pause_intake and
 //	                              pause_claims, each with _by and _ms; limits, limited_by, limited_ms and rate_us; and

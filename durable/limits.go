@@ -11,7 +11,7 @@ type Limits struct {
 	Concurrency int  // claims at once, of the queue: counted where they are, not in a counter
 	Rate        Rate // claims over time, of the queue
 	// KeyConcurrency and KeyRate are the same for the jobs of each Job.LimitKey. A job that has to wait for its key is scheduled meanwhile, and holds
-	// up nobody else.
+	// up nobody else. Those that wait for the rate of their key go in their order, and before whoever comes meanwhile.
 	KeyConcurrency int
 	KeyRate        Rate
 }
@@ -35,6 +35,8 @@ func (b LimitsBy) String() string {
 }
 
 // Rate is so many in any stretch of so long, evenly: one each Per/Count, and up to Burst at once after a pause.
+// Of a KeyRate, a turn that is taken late, by up to Per/Count, does not put off the next one: two starts may be closer together than
+// that by as much, and with a Burst of 1 two come at once after a pause of those who claim.
 // The algorithm is GCRA, that of ATM Forum TM 4.1 and of many limiters since: one moment is kept, nothing is counted.
 type Rate struct {
 	Count int

@@ -207,7 +207,7 @@ func (m *Memory) promote(now time.Time) {
 			return
 		}
 		j := m.scheduled.pop()
-		if m.unlimit(j) {
+		if m.waits(j) {
 			m.first(j)
 		} else {
 			m.last(j)

@@ -168,8 +168,8 @@ func (m *Memory) pick(j *memoryJob) {
 		m.pending.remove(j)
 	} else {
 		m.scheduled.remove(j)
-		m.unlimit(j)
 	}
+	m.unlimit(j)
 	m.nextOf(j, time.Now())
 }
 

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -26,7 +27,7 @@ type memoryLimits struct {
 // memoryLimitKey is what is known of one Job.LimitKey.
 type memoryLimitKey struct {
 	claims  map[*memoryJob]bool
-	waiting []*memoryJob // scheduled because of it, the next one first
+	waiting []*memoryJob // because of it, the next one first: scheduled, or pending again and not claimed yet
 	next    time.Time    // what its Rate goes by
 }
 
@@ -47,10 +48,14 @@ func (r *Rate) wait(next, now time.Time) time.Duration {
 	return max(0, next.Add(-time.Duration(max(r.Burst, 1)-1)*r.interval()).Sub(now))
 }
 
-// take is when the one after one that comes now would be allowed without a burst.
-func (r *Rate) take(next, now time.Time) time.Time {
+// take is when the one after one that comes now would be allowed without a burst. What one that has waited for its turn is late
+// by is made up for, up to the time from one to the next, or what a burst has, which is more.
+func (r *Rate) take(next, now time.Time, waited bool) time.Time {
 	if r.Count == 0 {
 		return next
+	}
+	if waited && r.Burst <= 1 {
+		now = now.Add(-r.interval())
 	}
 	if next.Before(now) {
 		next = now
@@ -67,16 +72,20 @@ func (l *memoryLimits) wait(held int64, now time.Time) time.Duration {
 	return wait
 }
 
-// waitKey is how long a job must not be claimed because of others with its key.
-func (l *memoryLimits) waitKey(k *memoryLimitKey, now time.Time) time.Duration {
-	if k == nil {
-		return 0
+// full tells whether a key has as many claims as it may have.
+func (l *memoryLimits) full(k *memoryLimitKey) bool {
+	return l.set.KeyConcurrency > 0 && len(k.claims) >= l.set.KeyConcurrency
+}
+
+// place is that of a job among those that wait, or would be.
+func (k *memoryLimitKey) place(j *memoryJob) (at int, waits bool) {
+	at, _ = slices.BinarySearchFunc(k.waiting, j.place, func(other *memoryJob, place int64) int { return cmp.Compare(other.place, place) })
+	for ; at < len(k.waiting) && k.waiting[at].place == j.place; at++ {
+		if k.waiting[at] == j {
+			return at, true
+		}
 	}
-	wait := l.set.KeyRate.wait(k.next, now)
-	if l.set.KeyConcurrency > 0 && len(k.claims) >= l.set.KeyConcurrency {
-		wait = max(wait, memoryKeyPause)
-	}
-	return wait
+	return at, false
 }
 
 // key is that of a job; nil if it has none.
@@ -106,24 +115,44 @@ func (l *memoryLimits) trim(now time.Time) {
 	l.size = max(100, 2*len(l.keys))
 }
 
-// limited has a job that comes next wait for others with its key, if it must.
+// limited has a job that comes next wait for others with its key, if it must: for the end of a claim, for the rate, and while there is
+// one for those that wait already.
 func (m *Memory) limited(j *memoryJob, now time.Time) bool {
 	k := m.limits.key(j, now)
-	wait := m.limits.waitKey(k, now)
-	if wait == 0 {
+	if k == nil {
+		return false
+	}
+	at, waits := k.place(j)
+	rate, full := &m.limits.set.KeyRate, m.limits.full(k)
+	wait := rate.wait(k.next, now)
+	if !full && wait == 0 && (rate.Count == 0 || len(k.waiting) == 0 || at == 0 && waits) {
 		return false
 	}
 	m.pending.popHead()
 	m.counters.limited++
-	behind := len(k.waiting)
-	if rate := &m.limits.set.KeyRate; rate.Count > 0 {
-		wait += time.Duration(behind) * rate.interval()
+	if full {
+		wait = memoryKeyPause + time.Duration(min(at, memoryMaxKeyPauses))*memoryKeyPause
 	} else {
-		wait += time.Duration(min(behind, memoryMaxKeyPauses)) * memoryKeyPause
+		wait += time.Duration(at) * rate.interval()
 	}
-	k.waiting = append(k.waiting, j)
+	if !waits {
+		k.waiting = slices.Insert(k.waiting, at, j)
+	}
 	m.later(j, now.Add(wait))
+	m.hasten(k, now)
 	return true
+}
+
+// hasten has the first that waits for a key be there when that allows it: the times of the others are estimates.
+func (m *Memory) hasten(k *memoryLimitKey, now time.Time) {
+	if m.limits.set.KeyRate.Count == 0 || len(k.waiting) == 0 || m.limits.full(k) {
+		return
+	}
+	turn := now.Add(m.limits.set.KeyRate.wait(k.next, now))
+	if first := k.waiting[0]; first.state == StateScheduled && first.due.After(turn) {
+		m.scheduled.remove(first)
+		m.later(first, turn)
+	}
 }
 
 // counted notes a claim, or its end, which lets the next with its key go.
@@ -131,13 +160,14 @@ func (m *Memory) counted(j *memoryJob, claimed bool, now time.Time) {
 	l := &m.limits
 	k := l.key(j, now)
 	if claimed {
-		l.next = l.set.Rate.take(l.next, now)
+		l.next = l.set.Rate.take(l.next, now, false)
 	}
 	switch {
 	case k == nil:
 	case claimed:
 		k.claims[j] = true
-		k.next = l.set.KeyRate.take(k.next, now)
+		k.next = l.set.KeyRate.take(k.next, now, m.unlimit(j))
+		m.hasten(k, now)
 	default:
 		delete(k.claims, j)
 		m.nextOf(j, now)
@@ -146,16 +176,31 @@ func (m *Memory) counted(j *memoryJob, claimed bool, now time.Time) {
 
 // nextOf lets the next with the key of a job go, if it may: the job's claim has ended, or it will never be claimed.
 func (m *Memory) nextOf(j *memoryJob, now time.Time) {
-	if k := m.limits.keys[j.limitKey]; k != nil && len(k.waiting) > 0 && m.limits.waitKey(k, now) == 0 {
-		m.hurry(k.waiting[0])
+	k := m.limits.keys[j.limitKey]
+	if k == nil || m.limits.full(k) {
+		return
+	}
+	if m.limits.set.KeyRate.Count > 0 {
+		m.hasten(k, now)
+	} else if i := slices.IndexFunc(k.waiting, func(j *memoryJob) bool { return j.state == StateScheduled }); i >= 0 {
+		m.hurry(k.waiting[i])
 	}
 }
 
 // hurry has a job that waits for its key come next.
 func (m *Memory) hurry(j *memoryJob) {
 	m.scheduled.remove(j)
-	m.unlimit(j)
 	m.first(j)
+}
+
+// waits tells whether a job waits for its key.
+func (m *Memory) waits(j *memoryJob) bool {
+	k := m.limits.keys[j.limitKey]
+	if k == nil {
+		return false
+	}
+	_, waits := k.place(j)
+	return waits
 }
 
 // unlimit forgets that a job waits for its key, and tells whether it did.
@@ -164,11 +209,11 @@ func (m *Memory) unlimit(j *memoryJob) bool {
 	if k == nil {
 		return false
 	}
-	i := slices.Index(k.waiting, j)
-	if i >= 0 {
-		k.waiting = slices.Delete(k.waiting, i, i+1)
+	at, waits := k.place(j)
+	if waits {
+		k.waiting = slices.Delete(k.waiting, at, at+1)
 	}
-	return i >= 0
+	return waits
 }
 
 // SetLimits sets the limits of the queue. It does not block.
@@ -193,7 +238,9 @@ func (m *Memory) SetLimits(ctx context.Context, l Limits, by string) error {
 		waiting := k.waiting
 		k.waiting = nil
 		for _, j := range slices.Backward(waiting) {
-			m.hurry(j)
+			if j.state == StateScheduled {
+				m.hurry(j)
+			}
 		}
 	}
 	m.rouse()

@@ -217,6 +217,7 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 				}}
 			},
 			[]string{
+				"a key with both limits keeps its order",
 				"a lost or leaving consumer does not hold a key for ever",
 				"claims of a key that were there before a limit are counted",
 				"no more is claimed at once of a key than it may have, and others are not held up",
@@ -242,7 +243,10 @@ func TestSuiteFailsOnBrokenEngines(t *testing.T) {
 			[]string{
 				"a burst may come at once, and a claim that is asked for twice counts once",
 				"a key has a rate of its own",
+				"a pause of those who claim gives a key no burst, and nothing starves",
 				"no more is claimed over time than the rate allows",
+				"what is cancelled while it waits for the rate of its key stops nobody behind it",
+				"what waited for the rate of its key comes in its order when that is lifted",
 				"what waits for the rate of its key comes when that allows it",
 			},
 		},

@@ -38,7 +38,7 @@ func groups() []group {
 		{func(c durable.Capabilities) bool { return c.Follow && c.Unique }, nil, followUniquePromises()},
 		{func(c durable.Capabilities) bool { return c.Follow && c.Expiry }, followExpiryPromises(), nil},
 		{func(c durable.Capabilities) bool { return c.Limits }, nil, limitPromises()},
-		{func(c durable.Capabilities) bool { return c.Limits && c.Cancel }, nil, limitCancelPromises()},
+		{func(c durable.Capabilities) bool { return c.Limits && c.Cancel }, nil, slices.Concat(limitCancelPromises(), keyRateCancelPromises())},
 		{func(c durable.Capabilities) bool { return c.Limits && c.Expiry }, nil, limitExpiryPromises()},
 	}
 }

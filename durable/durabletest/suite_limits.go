@@ -63,7 +63,7 @@ func (w *worker) comes(when string, ids ...string) *durable.Claim {
 }
 
 func limitPromises() []promise {
-	return slices.Concat(queueLimitPromises(), keyLimitPromises(), limitSettingPromises())
+	return slices.Concat(queueLimitPromises(), keyLimitPromises(), keyRatePromises(), limitSettingPromises())
 }
 
 func queueLimitPromises() []promise {
@@ -261,34 +261,6 @@ func keyLimitPromises() []promise {
 			}
 			if len(seen) != 3 {
 				q.Errorf("claimed %q", slices.Sorted(maps.Keys(seen)))
-			}
-		}},
-		{"a key has a rate of its own", Limits{}, func(q *queue) {
-			q.limit(durable.Limits{KeyRate: durable.Rate{Count: 1, Per: time.Hour, Burst: 2}})
-			q.store(counted("a-1", "a"), counted("a-2", "a"), counted("a-3", "a"), counted("b-1", "b"), job("c"))
-			w := q.worker()
-			got := slices.Sorted(slices.Values(ids(w.take(4))))
-			if want := []string{"a-1", "a-2", "b-1", "c"}; !slices.Equal(got, want) {
-				q.Errorf("claimed %q, want %q", got, want)
-			}
-			w.none("the rest")
-			q.in("a-3", durable.StateScheduled)
-			q.store(counted("b-2", "b"))
-			w.one("b-2")
-		}},
-		{"what waits for the rate of its key comes when that allows it", Limits{}, func(q *queue) {
-			const n, interval = 4, 100 * time.Millisecond
-			q.limit(durable.Limits{KeyRate: durable.Rate{Count: 10, Per: time.Second, Burst: 1}})
-			all := jobs(n)
-			for _, j := range all {
-				j.LimitKey = "k"
-			}
-			q.store(all...)
-			w := q.worker()
-			start := time.Now()
-			w.done(w.take(n)...)
-			if d := time.Since(start); d < (n-1)*interval-n*brief {
-				q.Errorf("%d are claimed in %v", n, d)
 			}
 		}},
 		{"claims of a key that were there before a limit are counted", Limits{}, func(q *queue) {

@@ -165,9 +165,10 @@ if named >= 0 then
   end
 end
 
--- Due jobs become pending.
+-- Due jobs become pending, where any may be claimed: else they wait in their order.
 local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, promotions)
-if #due > 0 then
+if limits then slots, limited_ms = queue_allows(slots) end
+if #due > 0 and slots > 0 then
   local awake, held = {}, {}
   for _, job_id in ipairs(due) do
     local fields = redis.pcall('HMGET', prefix .. 'job:' .. job_id, 'status', 'held_ms')
@@ -207,12 +208,9 @@ if suspect then
   end
 end
 
-if limits then
-  slots, limited_ms = queue_allows(slots)
-  if slots == 0 then
-    rates_noted(0)
-    return remember(waiting() + #due > 0 and 'T' or 'E')
-  end
+if limits and slots == 0 then
+  rates_noted(0)
+  return remember(waiting() + #due > 0 and 'T' or 'E')
 end
 
 local taken, bytes, deferred, waits = 0, 0, 0, 0
@@ -283,7 +281,7 @@ local function set_apart(job_id, f, place)
     redis.call('HSET', job_prefix .. job_id, 'status', 'scheduled')
     return true
   end
-  if limits and f[17] and not key_allows(f[17]) then
+  if limits and f[17] and not key_allows(f[17], job_id) then
     key_holds(job_id, f[17], place)
     waits = waits + 1
     return true

@@ -15,6 +15,7 @@ end
 -- retention_ms and unique. The caller removes its entry, afterwards, and counts it.
 local function finish(job_id, how, by, retention, unique)
   tell(job_id, how == 'cancelled' and 'x' or 'e')
+  key_left(job_id)
   key_ended(job_id)
   retention = whole(retention) or 0
   if retention == 0 then

@@ -17,13 +17,17 @@ key is due now: it may go, or it waits as the new limits say.
 local set, keys, by, members, looks = arg(), arg(), arg(), tonumber(arg()), tonumber(arg())
 
 redis.call('ZREM', consumers, '') -- the primer: never grows
+local keyless = set == '' or string.find(set, '^%d+ %d+ %d+ %d+ 0 0 ')
 local waiting_now = redis.call('ZRANGE', scheduled, 0, looks - 1, 'WITHSCORES')
 for i = 1, #waiting_now, 2 do
-  local job = prefix .. 'job:' .. waiting_now[i]
-  local until_ms = redis.pcall('HGET', job, 'held_ms')
-  if type(until_ms) == 'string' and tonumber(until_ms) == tonumber(waiting_now[i + 1]) then
-    redis.call('ZADD', scheduled, 'XX', now_text, waiting_now[i])
-    redis.call('HSET', job, 'held_ms', now_text)
+  local job_id = waiting_now[i]
+  local job = prefix .. 'job:' .. job_id
+  local f = redis.pcall('HMGET', job, 'held_ms', 'limit_key')
+  if not f.err and f[1] and tonumber(f[1]) == tonumber(waiting_now[i + 1]) then
+    local turn = string.format('%d', now - (#waiting_now - i - 1) / 2) -- they stay in their order
+    redis.call('ZADD', scheduled, 'XX', turn, job_id)
+    redis.call('HSET', job, 'held_ms', turn)
+    if keyless and f[2] then redis.pcall('ZREM', prefix .. 'held:' .. f[2], job_id) end
   end
 end
 if set == '' then

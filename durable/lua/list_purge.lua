@@ -29,7 +29,7 @@ local function purge(i, ids, drop, is_its)
     local f = redis.pcall('HMGET', job, 'status', 'claim_token', 'unique')
     if not f.err and is_its(f[1] or '', f[2] or '', job) then
       if names[i] ~= 'completed' then tell(job_id, 'g') end
-      if names[i] == 'processing' then key_ended(job_id) end
+      if names[i] == 'processing' then key_ended(job_id) else key_left(job_id) end
       erase(job_id, f[3])
       deleted[i] = deleted[i] + 1
     end
