@@ -308,6 +308,8 @@ type Claim struct {
 	MaxAttempts int
 	Timeout     time.Duration
 	Followed    bool // another process wants to be told of it: Teller.Tell
+	// Life is Record.Life of the job: which of those it is that have had, or will have, its ID. Whoever has appended it knows it by that.
+	Life string
 }
 
 // Outcome is what a worker makes of a claim.

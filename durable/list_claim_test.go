@@ -25,7 +25,7 @@ func TestListClaim(t *testing.T) {
 			b.rdb.Do(b.ctx, "LPUSH", b.key("pending"), "job-9f2")
 			w := b.worker()
 			c := w.take(1)[0]
-			if c.ID != "job-9f2" || string(c.Payload) != `{"kind":"email"}` || c.Kind != "" || c.Attempts != 0 || c.Deliveries != 1 {
+			if c.ID != "job-9f2" || string(c.Payload) != `{"kind":"email"}` || c.Kind != "" || c.Life != "" || c.Attempts != 0 || c.Deliveries != 1 {
 				t.Fatalf("%+v", c)
 			}
 			if b.field(c.ID, "status") != "processing" || b.field(c.ID, "claim_token") != c.Token {
@@ -47,6 +47,26 @@ func TestListClaim(t *testing.T) {
 		b.rdb.LPush(b.ctx, b.key("pending"), "a")
 		if c := b.worker().take(1)[0]; len(c.Payload) != 0 || c.Attempts != 0 || c.Deliveries != 1 {
 			t.Fatalf("%+v", c)
+		}
+	})
+
+	t.Run("each claim has the life of its own job, none if that was made by hand", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		b.append("a", "b")
+		b.rdb.HSet(b.ctx, b.key("job:hand"), "payload", "p")
+		b.push("hand")
+		b.append("c")
+		b.rdb.HSet(b.ctx, b.key("job:b"), "expires_at_ms", "1")
+		w := b.worker()
+		c := w.claim(10)
+		if idsOf(c.Jobs) != "a hand c" || len(c.Expired) != 1 {
+			t.Fatalf("%+v", c)
+		}
+		for _, j := range c.Jobs {
+			if want := b.field(j.ID, "append"); j.Life != want || (want == "") != (j.ID == "hand") {
+				t.Errorf("%s has the life %q, want %q", j.ID, j.Life, want)
+			}
 		}
 	})
 

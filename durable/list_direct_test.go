@@ -48,10 +48,13 @@ func TestListDirect(t *testing.T) {
 			t.Fatalf("%+v, %d claims", a, len(claims))
 		}
 		got := *claims[0]
+		if got.Life != one.field("a", "append") || want.Life != two.field("a", "append") {
+			t.Errorf("lives %q and %q", got.Life, want.Life)
+		}
 		if got.Fence < want.Fence || got.Token != v.ID()+":1+" || want.Token != w.ID()+":1+" { // its end depends on its retention
 			t.Errorf("fence %d, token %s", got.Fence, got.Token)
 		}
-		got.Fence, got.Token = want.Fence, want.Token
+		got.Fence, got.Token, got.Life = want.Fence, want.Token, want.Life
 		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 			t.Errorf("%+v\nwant %+v", got, want)
 		}

@@ -58,6 +58,7 @@ func (p *listProducer) AppendFor(ctx context.Context, n uint64, jobs []*Job, c C
 		return appended, nil, err
 	}
 	token := consumer.id + ":" + strconv.FormatUint(r.N, 10)
+	life := p.id + ":" + strconv.FormatUint(n, 10)
 	claims := make([]*Claim, 0, first.jobs)
 	refused := appended.Refused
 	for i, j := range jobs[:appended.Taken] {
@@ -72,6 +73,7 @@ func (p *listProducer) AppendFor(ctx context.Context, n uint64, jobs []*Job, c C
 			claims = append(claims, &Claim{
 				ID: j.ID, Token: own, Kind: j.Kind, Payload: j.Payload, Headers: j.Headers, Deliveries: 1,
 				Fence: first.fence + int64(len(claims)), MaxAttempts: int(attempts(j.MaxAttempts)), Timeout: j.Timeout.Truncate(millisecond),
+				Life: life,
 			})
 		}
 	}

@@ -139,8 +139,9 @@ func (r *reply) claimed(code, token string) (Claimed, error) {
 	c.Dropped = int(r.int())
 	c.Corrupt = int(r.int())
 	c.Gap = r.int() == 1
-	fence, n, expired := r.int(), int(r.int()), int(r.int())
-	if n < 0 || expired < 0 || len(*r) < 3*n+expired || (len(*r)-3*n-expired)%3 != 0 || (n > 0) != (c.Status == ClaimJobs) {
+	fence, n, expired, lives := r.int(), int(r.int()), int(r.int()), int(r.int())
+	words := len(*r) - 3*n - expired - 2*lives
+	if n < 0 || expired < 0 || lives < 0 || max(n, expired, lives) > len(*r) || words < 0 || words%3 != 0 || (n > 0) != (c.Status == ClaimJobs) {
 		return Claimed{}, fmt.Errorf("%w: answer %q with %d claims in %d words", ErrInDoubt, code, n, len(*r))
 	}
 	claims := make([]Claim, n)
@@ -158,6 +159,16 @@ func (r *reply) claimed(code, token string) (Claimed, error) {
 	}
 	for range expired {
 		c.Expired = append(c.Expired, r.text())
+	}
+	for k := range lives { // few: what was appended together is claimed together
+		first, life, end := int(r.int()), r.text(), n
+		if k+1 < lives {
+			next := *r
+			end = min(int(next.int()), n)
+		}
+		for i := max(first, 0); i < end; i++ {
+			claims[i].Life = life
+		}
 	}
 	for len(*r) > 0 {
 		i, headers, numbers := r.int(), r.text(), r.text()

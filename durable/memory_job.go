@@ -2,8 +2,8 @@ package durable
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -75,7 +75,9 @@ func newMemoryJob(j *Job, now time.Time) *memoryJob {
 func (j *memoryJob) expired(now time.Time) bool { return !j.expires.IsZero() && !j.expires.After(now) }
 
 // life tells the job from others with its ID.
-func (j *memoryJob) life() string { return fmt.Sprintf("%s:%d:%d", j.sender, j.number, j.pos) }
+func (j *memoryJob) life() string {
+	return j.sender + ":" + strconv.FormatUint(j.number, 10) + ":" + strconv.Itoa(j.pos)
+}
 
 // claim is a copy for the consumer.
 func (j *memoryJob) claim() *Claim {
@@ -90,6 +92,7 @@ func (j *memoryJob) claim() *Claim {
 		Fence:       j.fence,
 		MaxAttempts: j.maxAttempts,
 		Timeout:     j.timeout,
+		Life:        j.life(),
 	}
 }
 

@@ -26,6 +26,9 @@ func TestStreamForeignProducers(t *testing.T) {
 		if string(c[0].Payload) != "p\x00" || c[0].Kind != "k" || string(c[0].Headers) != `{"a":"b"}` || c[0].Deliveries != 1 {
 			t.Errorf("%+v", c[0])
 		}
+		if c[0].Life != "" || c[1].Life == "" || c[2].Life != "" {
+			t.Errorf("lives %q, %q, %q", c[0].Life, c[1].Life, c[2].Life)
+		}
 		if c[2].MaxAttempts != 7 || c[2].Timeout != 1500*time.Millisecond || c[2].Kind != "k2" {
 			t.Errorf("%+v", c[2])
 		}

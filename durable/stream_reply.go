@@ -3,7 +3,7 @@ package durable
 import "fmt"
 
 // streamClaimWords is how many words of an answer describe one claim.
-const streamClaimWords = 11
+const streamClaimWords = 12
 
 // streamClaimed decodes the answer to a claim with this token.
 func (r *reply) streamClaimed(code, token string) (Claimed, error) {
@@ -41,6 +41,7 @@ func (r *reply) streamClaimed(code, token string) (Claimed, error) {
 			MaxAttempts: int(r.int()),
 			Timeout:     span(r.int()),
 			Followed:    r.int() == 1,
+			Life:        r.text(),
 		}
 		c.Jobs = append(c.Jobs, &claims[i])
 	}

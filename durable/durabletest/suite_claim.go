@@ -2,7 +2,9 @@ package durabletest
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +30,49 @@ func claimPromises() []promise {
 			w.ask(r)
 			q.ordered("a later one again", w.ask(r).Jobs, jobs(4)[3:])
 			w.done(again.Jobs...)
+		}},
+		{"a claim says which append of its ID it is of", Limits{}, func(q *queue) {
+			p, w := q.producer(), q.worker()
+			is := func(when string, n uint64, claims ...*durable.Claim) {
+				q.Helper()
+				life := fmt.Sprintf("%s:%d", p.ID(), n)
+				for _, c := range claims {
+					if c.Life != life && !strings.HasPrefix(c.Life, life+":") {
+						q.Errorf("%s: the life of %s is %q, want that of %s", when, c.ID, c.Life, life)
+					}
+				}
+			}
+			p.store(job("a"), job("b"))
+			p.store(job("c"))
+			r := w.request(3)
+			all := w.ask(r).Jobs
+			q.ordered("first", all, []*durable.Job{job("a"), job("b"), job("c")})
+			is("appended together", 1, all[:2]...)
+			is("appended later", 2, all[2])
+			again := w.ask(r).Jobs
+			q.ordered("again", again, []*durable.Job{job("a"), job("b"), job("c")})
+			is("a repeated claim", 1, again[:2]...)
+			is("a repeated claim", 2, again[2])
+			w.settled("OOO", outcome(all[0], durable.Retry), outcome(all[1], durable.Done), outcome(all[2], durable.Done))
+			c := w.one("a")
+			is("after a retry", 1, c)
+			w.done(c)
+			p.store(job("b"))
+			is("a second life", 3, w.one("b"))
+			direct, ok := p.Producer.(durable.DirectProducer)
+			if !ok {
+				return
+			}
+			p.n++
+			r = w.request(2)
+			_, claims, err := direct.AppendFor(q.ctx, p.n, []*durable.Job{job("c"), job("d")}, w.Consumer, r)
+			if err != nil {
+				q.Fatalf("append for a consumer: %v", err)
+			}
+			is("handed over", p.n, claims...)
+			if len(claims) > 0 {
+				is("handed over, and claimed again", p.n, w.ask(r).Jobs...)
+			}
 		}},
 		{"a repeated claim leaves out what has been settled", Limits{}, func(q *queue) {
 			q.store(jobs(3)...)

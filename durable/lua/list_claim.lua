@@ -7,8 +7,9 @@ ARGV  id, n         see list_sender
       max_crashes, max_corrupt, max_completed
       named         how many claims follow, each id token: all that the consumer holds; -1: none
                     were named
-Returns status next_due dropped corrupt gap fence jobs expired, then for each job id payload kind, then the IDs of
-        those that have expired, then for each job that has more: its position, from 0, headers and, with spaces between,
+Returns status next_due dropped corrupt gap fence jobs expired lives, then for each job id payload kind, then the IDs of
+        those that have expired, then for each life the position of the first job, from 0, that has it as the ones behind do, and
+        the life, which is the field append, then for each job that has more: its position, headers and, with spaces between,
         attempts crashes deliveries max_attempts timeout (ms) marks (1: others want to be told of it; 2: its token has a + at the
         end, see token_for). Without: a first delivery with nothing set.
         fence is that of the first job; the others have the next ones.
@@ -52,9 +53,10 @@ last = whole(last) or 0
 if number < last then return {'OLD'} end
 
 local token = id .. ':' .. n
-local reply, given = {'', 0, 0, 0, 0, 0, 0, 0}, 0 -- its first words are written at the end
+local reply, given = {'', 0, 0, 0, 0, 0, 0, 0, 0}, 0 -- its first words are written at the end
 local head = #reply
 local more, expired = {}, {}
+local lives, life = {} -- as they are returned; that of the job that was given last
 local dropped, spoilt, cancelled, first_fence = 0, 0, 0, 0
 local limited_ms = 20 -- until it is worth asking again
 
@@ -64,15 +66,20 @@ local function answer(status)
   if first[2] then next_due = math.max(0, math.floor(first[2] - now)) end
   if status == 'T' then next_due = limited_ms end
   reply[1], reply[2], reply[3], reply[4] = status, next_due, dropped, spoilt
-  reply[5], reply[6], reply[7], reply[8] = gap('claim', last, number), first_fence, given, #expired
-  for _, job_id in ipairs(expired) do reply[#reply + 1] = job_id end
-  for _, word in ipairs(more) do reply[#reply + 1] = word end
+  reply[5], reply[6], reply[7], reply[8], reply[9] = gap('claim', last, number), first_fence, given, #expired, #lives / 2
+  for _, words in ipairs({expired, lives, more}) do
+    for _, word in ipairs(words) do reply[#reply + 1] = word end
+  end
   return reply
 end
 
-local function give(job_id, payload, job_kind)
+local function give(job_id, payload, job_kind, append)
   local at = head + given * 3
   reply[at + 1], reply[at + 2], reply[at + 3] = job_id, payload or '', job_kind or ''
+  if append ~= life then
+    life = append
+    lives[#lives + 1], lives[#lives + 2] = given, append or ''
+  end
   given = given + 1
 end
 
@@ -125,7 +132,7 @@ if number == last then
     local f, payload = read(job_prefix .. ids[i])
     if f and not f.err and f[2] == token_for(token, f[15], f[16]) and not seen[ids[i]] then
       seen[ids[i]] = true
-      give(ids[i], f[3], f[4])
+      give(ids[i], f[3], f[4], f[11])
       give_more(f[5], whole(f[6]) or 0, whole(f[7]) or 0, whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0,
         (followed(f[11], f[12]) and 1 or 0) + (f[2] == token and 0 or 2))
     end
@@ -309,7 +316,7 @@ local function take(source)
         met[job_id] = true
         batch[#batch + 1], keys[#batch + 1] = job_id, job
         if places then from[#batch] = places[i] end
-        give(job_id, payload, job_kind)
+        give(job_id, payload, job_kind, append)
         local marks = followed(append, f and f[12]) and 1 or 0
         if f then
           if limits and f[17] then key_taken(job_id, f[17], f[18]) end

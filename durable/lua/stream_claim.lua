@@ -10,6 +10,7 @@ ARGV  id, n         see list_sender
                     were named
 Returns status seen woken next_due dropped corrupt gap expired, then so many IDs, then for each job
         id kind payload headers attempts crashes deliveries fence max_attempts timeout followed (1: others want to be told of it)
+        life (its field append)
         status: J jobs, E nothing there, M stopped early, P paused, R reconcile (name what you
         hold, under the next number); next_due in ms, -1 for none. seen and woken are where a wait has
         to begin so that it misses nothing: IDs in the stream and in wake; '' where they are not known.
@@ -78,7 +79,7 @@ local function give(job_id, b, append, named, attempts, crashes, deliveries, fen
   given[at + 1], given[at + 2], given[at + 3], given[at + 4] = job_id, b.kind or '', b.payload or '', b.headers or ''
   given[at + 5], given[at + 6], given[at + 7] = attempts, crashes, deliveries
   given[at + 8], given[at + 9], given[at + 10] = fence, whole(b.max_attempts) or 0, whole(b.timeout_ms) or 0
-  given[at + 11] = followed(append, named) and 1 or 0
+  given[at + 11], given[at + 12] = followed(append, named) and 1 or 0, append or ''
 end
 
 -- The same number again: the consumer's own pending list is read again, and what is still claimed under
