@@ -180,27 +180,37 @@ func (f *following) follow(ctx context.Context, ids []string) ([]durable.Record,
 
 // record brings a ticket where the store says that its job is. turn is held.
 func (f *following) record(p *local.Promise, id string, r durable.Record, known question) {
-	_, life := p.Origin()
-	now := f.life(r.Life)
-	if life == 0 && r.State != "" {
-		life = now
+	if r.State != "" {
 		f.identify(p, r)
 	}
+	_, life := p.Origin()
+	now := f.life(r.Life)
 	switch {
 	case known.done != 0 && known.done == life && (r.State != durable.StateCompleted || now != life):
 		f.q.complete(p, id, nil) // its record was kept, and is over
 	case r.State == "" || now != life:
-		f.mu.Lock()
-		f.missing = append(f.missing, missing{p, id, f.q.now()})
-		f.mu.Unlock()
+		f.miss(p, id)
 	default:
 		f.q.bring(p, id, r)
 	}
 }
 
-// identify takes the job that has the ID to be that of a ticket that was asked for by the ID. turn is held.
+// miss notes that the store has no record of the job of a ticket, which need not be watched from then on.
+func (f *following) miss(p *local.Promise, id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ctx.Err() != nil {
+		p.End(local.Detached, ErrShutdown) // it may not be watched any more
+		return
+	}
+	f.missing = append(f.missing, missing{p, id, f.q.now()})
+}
+
+// identify takes the job that has the ID to be that of a ticket that was asked for by the ID, if nothing else is known. turn is held.
 func (f *following) identify(p *local.Promise, r durable.Record) {
-	p.SetOrigin(f.covered.Load(), f.life(r.Life))
+	if _, life := p.Origin(); life == 0 && p.IsOf(f.life(r.Life)) {
+		p.SetOrigin(f.covered.Load(), f.life(r.Life))
+	}
 }
 
 // join asks for jobs under whose IDs tickets wait to share what becomes of them, and has take called with what each is, with turn
@@ -212,16 +222,22 @@ func (f *following) join(ctx context.Context, ids []string, take func(durable.Re
 	case <-ctx.Done():
 		return because(durable.ErrNotExecuted, context.Cause(ctx))
 	}
-	whose := make([]*local.Promise, len(ids)) // those of now: one that comes later may be of another life
+	whose, lives := make([]*local.Promise, len(ids)), make([]uint64, len(ids)) // of now: one that comes later may be of another life
 	for i, id := range ids {
-		whose[i] = f.q.watched.Find(id)
+		if whose[i] = f.q.watched.Find(id); whose[i] != nil {
+			_, lives[i] = whose[i].Origin()
+		}
 	}
 	records, err := f.follow(ctx, ids)
 	for i, r := range records {
-		if p := whose[i]; p != nil && r.State != "" {
-			if _, life := p.Origin(); life == 0 {
-				f.identify(p, r)
-			}
+		switch p := whose[i]; {
+		case p == nil || r.State == "":
+		case lives[i] == 0:
+			f.identify(p, r)
+		case lives[i] != f.life(r.Life): // that one is over, and how may have been noted
+			f.q.watched.Forget(ids[i], p)
+			f.miss(p, ids[i])
+			f.read()
 		}
 		take(r)
 	}
@@ -246,29 +262,47 @@ func (q *Queue) Follow(ctx context.Context, id string) (*Ticket, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	defer context.AfterFunc(f.ctx, cancel)()
-	p := new(local.Promise)
-	p.InitFor(f.lookout, id)
-	q.shared.Store(true)
-	q.watched.Join(id, p) // first: what this process does meanwhile is told by itself
-	none := false
-	err := f.join(ctx, []string{id}, func(r durable.Record) {
-		none = r.State == ""
-		if first := q.watched.Find(id); first != nil && !none { // p shares what becomes of it
-			if _, life := first.Origin(); life == f.life(r.Life) {
-				q.bring(first, id, r)
-			}
-		}
-	})
+	p := f.share(id) // before the question: what this process does meanwhile is told by itself
+	known, over, err := f.bringShared(ctx, p, id)
+	if over {
+		p = f.share(id)
+		known, _, err = f.bringShared(ctx, p, id)
+	}
 	switch {
-	case err != nil:
+	case err != nil || f.ctx.Err() != nil:
 		err = q.followFailed(err)
-	case none && !p.Ticket().State().Ended():
+	case !known && !p.Ticket().State().Ended():
 		err = fmt.Errorf("bridge: follow: %w: %q", durable.ErrNoJob, id)
 	default:
 		return p.Ticket(), nil
 	}
 	q.watched.Leave(id, p)
 	return nil, err
+}
+
+// share makes a promise that shares what becomes of the job with that ID.
+func (f *following) share(id string) *local.Promise {
+	p := new(local.Promise)
+	p.InitFor(f.lookout, id)
+	f.q.shared.Store(true)
+	f.q.watched.Join(id, p)
+	return p
+}
+
+// bringShared asks what the job with the ID is, and brings what p shares there. over: that has turned out to be of a life that is over.
+func (f *following) bringShared(ctx context.Context, p *local.Promise, id string) (known, over bool, err error) {
+	err = f.join(ctx, []string{id}, func(r durable.Record) {
+		known = r.State != ""
+		first := f.q.watched.Find(id)
+		switch s := p.Ticket().State(); {
+		case !known:
+		case s == local.Detached || !s.Ended() && first == nil:
+			over = true
+		case first != nil && first.IsOf(f.life(r.Life)):
+			f.q.bring(first, id, r)
+		}
+	})
+	return known, over && err == nil, err
 }
 
 func (q *Queue) followFailed(err error) error {

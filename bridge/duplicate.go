@@ -92,8 +92,10 @@ func (s *shipper) resolved(j *job, first durable.Record, followed bool) {
 	}
 	q.count(EventDuplicate)
 	if p := q.watched.Find(id); p != nil { // j shares what becomes of it
-		q.bring(p, id, first)
-		if !followed && !p.Claimed() && !q.following.holds(id) {
+		if first.Life == "" || p.IsOf(q.following.life(first.Life)) {
+			q.bring(p, id, first)
+		}
+		if !followed && !p.Claimed() && !q.following.holds(id, 0) {
 			q.finish(p, id, local.Detached, ErrNotFollowed)
 		}
 	}

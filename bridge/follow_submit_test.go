@@ -2,6 +2,8 @@ package bridge_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,5 +188,140 @@ func TestDuplicateOfAnIDThatHadAnotherLife(t *testing.T) {
 		soon(t, done)
 		ends(t, duplicate, nil, "")
 		ends(t, elsewhere, nil, "")
+	})
+}
+
+// A claim did not say which life of an ID it is of, and whoever was watched under the ID got it.
+func TestClaimOfAnotherLife(t *testing.T) {
+	t.Parallel()
+	// stored has "a" appended by the producer, and the answer to that is lost: it comes when the append is released.
+	stored := func(t *testing.T, a *apart) *bridge.Ticket {
+		t.Helper()
+		a.producer.outage.once(durabletest.Fault{Action: durabletest.Lose}, durabletest.OpAppend)
+		ticket := submitJob(t, a.kind, bridge.Job[int]{ID: "a"})
+		synctest.Wait()
+		a.producer.gate.Hold(durabletest.OpAppend)
+		return ticket
+	}
+	// over is a ticket of an earlier life, which another process has ended, and nobody has looked at it.
+	over := func(t *testing.T, a *apart) *bridge.Ticket {
+		t.Helper()
+		a.consumer.run(t, nil)
+		first := submitJob(t, a.kind, bridge.Job[int]{ID: "a"})
+		time.Sleep(time.Second)
+		a.consumer.stop()
+		<-a.consumer.ran
+		return first
+	}
+	elsewhere := func(t *testing.T, a *apart) *bridge.Ticket {
+		t.Helper()
+		ticket := submitJob(t, bridge.NewKind[int](a.consumer.q, "count", nil), bridge.Job[int]{ID: "a"})
+		if err := ticket.WaitEnqueued(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return ticket
+	}
+	bubble(t, "that of a job under way is not that of a ticket whose end was not heard of", func(t *testing.T) {
+		a := setupApart(t, nop)
+		first := over(t, a)
+		finish := make(chan struct{})
+		if err := a.kind.Handle(func(context.Context, *bridge.Delivery[int]) error { <-finish; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		ticket := stored(t, a)
+		a.producer.run(t, nil)
+		synctest.Wait()
+		a.producer.gate.Release(durabletest.OpAppend)
+		if err := ticket.WaitEnqueued(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := ticket.State(); got != local.Processing {
+			t.Errorf("a worker has it: %v", got)
+		}
+		close(finish)
+		soon(t, ticket.Done())
+		ends(t, ticket, nil, "")
+		soon(t, first.Done())
+	})
+	bubble(t, "that of another process's job is not that of one whose append takes long", func(t *testing.T) {
+		a := setupApart(t, nop)
+		there := elsewhere(t, a)
+		first := make(chan struct{})
+		var runs atomic.Int32
+		if err := a.kind.Handle(func(context.Context, *bridge.Delivery[int]) error {
+			if runs.Add(1) == 1 {
+				<-first
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		a.producer.gate.Hold(durabletest.OpAppend)
+		ticket := submitJob(t, a.kind, bridge.Job[int]{ID: "a"})
+		if err := a.producer.gate.Held(t.Context(), durabletest.OpAppend); err != nil {
+			t.Fatal(err)
+		}
+		a.producer.run(t, nil)
+		synctest.Wait()
+		if got := ticket.State(); got != local.Accepted {
+			t.Errorf("its append was not sent: %v", got)
+		}
+		close(first)
+		ends(t, there, nil, "")
+		synctest.Wait()
+		if got := ticket.State(); got != local.Accepted {
+			t.Errorf("its append was not sent: %v", got)
+		}
+		a.producer.gate.Release(durabletest.OpAppend)
+		soon(t, ticket.Done())
+		ends(t, ticket, nil, "")
+		if got := runs.Load(); got != 2 {
+			t.Errorf("it was told after %d runs", got)
+		}
+	})
+	bubble(t, "who follows an ID that has another life by now follows that one", func(t *testing.T) {
+		for _, looked := range []bool{false, true} {
+			a := setupApart(t, nop)
+			first := over(t, a)
+			there := elsewhere(t, a)
+			if looked { // and what was noted of it is not read yet
+				a.producer.gate.Hold(durabletest.OpFollowAwait)
+				first.Done()
+			}
+			again, err := a.producer.q.Follow(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := again.Done()
+			a.producer.gate.Release(durabletest.OpFollowAwait)
+			soon(t, first.Done())
+			ends(t, first, nil, "") // it was noted
+			time.Sleep(5 * time.Second)
+			if got := again.State(); got != local.Enqueued {
+				t.Errorf("nobody has run it: %v, %v", got, again.Err())
+			}
+			a.consumer.run(t, nil)
+			soon(t, done)
+			ends(t, again, nil, "")
+			ends(t, there, nil, "")
+		}
+	})
+	bubble(t, "and a ticket of the other life does not stay open where nothing was noted of it", func(t *testing.T) {
+		a := setupApart(t, nop)
+		a.consumer.run(t, nil)
+		a.producer.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpAdopt)
+		first := submitJob(t, a.kind, bridge.Job[int]{ID: "a"})
+		time.Sleep(time.Second)
+		a.consumer.stop()
+		<-a.consumer.ran
+		a.producer.outage.end()
+		elsewhere(t, a)
+		if _, err := a.producer.q.Follow(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if got := first.State(); got != local.Detached || !errors.Is(first.Err(), bridge.ErrNoRecord) {
+			t.Errorf("%v, %v", got, first.Err())
+		}
 	})
 }

@@ -81,12 +81,13 @@ func (f *following) init(q *Queue) {
 	f.q = q
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	f.sessions = map[string]*session{}
+	f.seed = maphash.MakeSeed()
 	engine, ok := q.engine.(durable.FollowEngine)
 	if !ok || !q.info.Capabilities.Follow {
 		return
 	}
 	f.engine, f.lookout = engine, &local.Lookout{Looked: f.looked}
-	f.seed, f.turn, f.wanted = maphash.MakeSeed(), make(chan struct{}, 1), true
+	f.turn, f.wanted = make(chan struct{}, 1), true
 	f.adopted, f.asks = map[string]bool{}, map[string]question{}
 	f.tries = newPacer(q.log, "follow jobs", 100*time.Millisecond, 30*time.Second)
 }
@@ -134,9 +135,6 @@ func (f *following) leaves(s *session) {
 
 // number gives each of the jobs of a request the numbers by which it is known, before that is sent.
 func (f *following) number(era uint32, producer string, n uint64, jobs []*job) {
-	if f.engine == nil {
-		return
-	}
 	life := f.life(producer + ":" + strconv.FormatUint(n, 10))
 	for _, j := range jobs {
 		j.SetOrigin(era, life)
@@ -353,6 +351,9 @@ func (f *following) close(ctx context.Context) {
 	f.stop()
 	f.mu.Lock()
 	follower := f.follower
+	for _, m := range f.missing {
+		m.p.End(local.Detached, ErrShutdown)
+	}
 	f.mu.Unlock()
 	if follower == nil {
 		return

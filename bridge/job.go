@@ -163,10 +163,10 @@ func (q *Queue) promise(id string) *local.Promise {
 	return sent
 }
 
-// claimed is promise for what a worker of this process has got now, which is noted; again: it was handed out before.
-func (q *Queue) claimed(id string, again bool) *local.Promise {
-	sent := q.sent.find(id)
-	return q.watched.Claim(id, sent, again)
+// claimed finds the ticket of the very job that a worker of this process has, which is noted; nil likewise.
+func (q *Queue) claimed(id string, life uint64) *local.Promise {
+	sent := q.sent.find(id) // first
+	return q.watched.Claim(id, life, sent)
 }
 
 // headerCodec: headers are one JSON object, readable in any language, so that a job needs

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed-9dec4fca/weir/durable"
@@ -47,7 +48,10 @@ func (f *following) news() {
 // over ends the loop if nobody wants to know. A look that comes now starts it again, or its ticket is seen here.
 func (f *following) over() bool {
 	f.reading.Store(false)
-	return len(f.q.watched.LookedAt(1)) == 0 || !f.reading.CompareAndSwap(false, true)
+	f.mu.Lock()
+	none := len(f.missing) == 0
+	f.mu.Unlock()
+	return none && len(f.q.watched.LookedAt(1)) == 0 || !f.reading.CompareAndSwap(false, true)
 }
 
 // await waits for news and tells it. some: there was some.
@@ -95,7 +99,8 @@ func (f *following) conclude(asked time.Duration, all bool) {
 	var over []missing
 	kept := f.missing[:0]
 	for _, m := range f.missing {
-		if m.when <= asked && (all || asked-m.when > readWithin) {
+		// If a consumer of this process has it, that is about to know.
+		if _, life := m.p.Origin(); m.when <= asked && (all || asked-m.when > readWithin) && !f.holding(m.id, life) {
 			over = append(over, m)
 		} else {
 			kept = append(kept, m)
@@ -105,43 +110,57 @@ func (f *following) conclude(asked time.Duration, all bool) {
 	f.missing = kept
 	f.mu.Unlock()
 	for _, m := range over {
-		if !f.holds(m.id) { // else this process is about to know
-			f.q.finish(m.p, m.id, local.Detached, ErrNoRecord)
-		}
+		f.q.finish(m.p, m.id, local.Detached, ErrNoRecord)
 	}
 }
 
-// holds tells whether a consumer of this process has the job.
-func (f *following) holds(id string) bool {
+// holds tells whether a consumer of this process has the job with that ID and of that life; 0: of any.
+func (f *following) holds(id string, life uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.holding(id, life)
+}
+
+// holding is holds while mu is held.
+func (f *following) holding(id string, life uint64) bool {
 	for _, s := range f.sessions {
-		if s.holds(id) {
+		if s.holds(id, life) {
 			return true
 		}
 	}
 	return false
 }
 
-// notice brings the tickets of a job where it says: the one that is watched, and the one under way, which may be of the same life or
-// not. turn is held.
+// notice brings the tickets of a job where it says: the one that is watched, else one that was, and the one under way. It can have
+// waited here for long, and be of an earlier life of the ID. And a stand-in of no life yet is being asked for. turn is held.
 func (f *following) notice(n *durable.Notice) {
+	life := f.life(n.Life)
+	is := func(p *local.Promise) bool {
+		if p == nil {
+			return false
+		}
+		_, its := p.Origin()
+		return its == life
+	}
 	sent := f.q.sent.find(n.ID) // first: a job leaves it after it is watched
 	p := f.q.watched.Find(n.ID)
-	if p != nil {
-		f.noticed(p, n)
+	if !is(p) {
+		p = nil
+		f.mu.Lock()
+		if i := slices.IndexFunc(f.missing, func(m missing) bool { return m.id == n.ID && is(m.p) }); i >= 0 {
+			p = f.missing[i].p
+		}
+		f.mu.Unlock()
 	}
-	if sent != nil && sent != p {
-		f.noticed(sent, n)
+	if p != nil {
+		f.noticed(p, life, n)
+	}
+	if sent != p && is(sent) {
+		f.noticed(sent, life, n)
 	}
 }
 
-func (f *following) noticed(p *local.Promise, n *durable.Notice) {
-	// One of an earlier life of the ID can have waited here for long. And what is not known yet is being asked for.
-	_, life := p.Origin()
-	if life == 0 || life != f.life(n.Life) {
-		return
-	}
+func (f *following) noticed(p *local.Promise, life uint64, n *durable.Notice) {
 	switch n.What {
 	case durable.NoticeStarted:
 		p.MarkStarted()

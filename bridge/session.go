@@ -149,8 +149,12 @@ func (s *session) hold(claims []*durable.Claim) ([]*execution, bool) {
 		return nil, false
 	}
 	held := make([]*execution, len(claims))
+	var life uint64
 	for i, c := range claims {
-		held[i] = &execution{r: s.r, s: s, claim: c, how: q.handling(c.Kind), ticket: q.claimed(c.ID, c.Deliveries > 1), work: work{Context: s.ctx}}
+		if i == 0 || c.Life != claims[i-1].Life {
+			life = q.following.life(c.Life)
+		}
+		held[i] = &execution{r: s.r, s: s, claim: c, how: q.handling(c.Kind), ticket: q.claimed(c.ID, life), work: work{Context: s.ctx}}
 		s.held[held[i]] = struct{}{}
 	}
 	return held, true
@@ -175,11 +179,12 @@ func (s *session) heldCount() int {
 	return len(s.held)
 }
 
-func (s *session) holds(id string) bool {
+// holds tells whether it has the job with that ID and of that life; 0: of any.
+func (s *session) holds(id string, life uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for e := range s.held {
-		if e.claim.ID == id {
+		if e.claim.ID == id && (life == 0 || life == s.r.q.following.life(e.claim.Life)) {
 			return true
 		}
 	}

@@ -157,11 +157,8 @@ func (t *settler) answered(batch []*execution, settled durable.Settled) {
 			q.dues.note(event.Delay)
 		}
 		q.count(event.Type)
-		// Somebody may have come to share it meanwhile; also where it was taken for an earlier life of the ID, which has ended.
-		if (o.ticket == nil || o.ticket.Ticket().State().Ended()) && q.shared.Load() {
-			if p := q.watched.Find(o.claim.ID); p != nil && p.StandsIn() { // else its job was sent after the claim
-				o.ticket = p
-			}
+		if (o.ticket == nil || o.ticket.Ticket().State().Ended()) && q.shared.Load() { // somebody may have come to share it meanwhile
+			o.ticket = q.claimed(o.claim.ID, q.following.life(o.claim.Life))
 		}
 		if o.ticket != nil {
 			o.moveTicket(event)

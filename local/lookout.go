@@ -44,6 +44,15 @@ func (p *Promise) SetOrigin(era uint32, life uint64) {
 	p.ticket.number.Store(int64(life)) //nolint:gosec // its bits
 }
 
+// IsOf reports whether p is of that life of its ID. One that Registry.Join has made, and of which that is not known, is from then on.
+func (p *Promise) IsOf(life uint64) bool {
+	its := &p.ticket.number
+	if p.StandsIn() {
+		its.CompareAndSwap(0, int64(life)) //nolint:gosec // its bits
+	}
+	return uint64(its.Load()) == life //nolint:gosec // its bits
+}
+
 // Origin is what was set last.
 func (p *Promise) Origin() (era uint32, life uint64) {
 	return p.ticket.era.Load(), uint64(p.ticket.number.Load()) //nolint:gosec // its bits

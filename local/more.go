@@ -160,14 +160,6 @@ func (p *Promise) join(first *Promise, most int) bool {
 // StandsIn reports whether p is one that Registry.Join has made.
 func (p *Promise) StandsIn() bool { return p.ticket.id == "" }
 
-// standsInFor reports whether p is a stand-in of the life that next is of, as far as is known.
-func (p *Promise) standsInFor(next *Promise) bool {
-	_, life := p.Origin()
-	_, its := next.Origin()
-	s := p.ticket.State()
-	return p.StandsIn() && (life == 0 || life == its) && (!s.Ended() || s.isFate())
-}
-
 // reach brings p to the state of another promise of the same life, if that is further on, and has not ended.
 func (p *Promise) reach(s State) {
 	switch {

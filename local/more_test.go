@@ -180,7 +180,7 @@ func TestDuplicateSharesTheFateOfTheFirst(t *testing.T) {
 	t.Run("of which more is known than that it is accepted: nobody leaves it", func(t *testing.T) {
 		t.Parallel()
 		r, first, second := joined(t)
-		if r.Claim("a", nil, false) != first || r.Leave("a", second) || r.Leave("a", first) {
+		if r.Claim("a", 0, nil) != first || r.Leave("a", second) || r.Leave("a", first) {
 			t.Error("left what a worker of this process has")
 		}
 		r.Unclaim(first)
@@ -188,22 +188,6 @@ func TestDuplicateSharesTheFateOfTheFirst(t *testing.T) {
 			t.Error("left what is enqueued")
 		}
 		first.End(local.Completed, nil)
-		if got := second.Ticket().State(); got != local.Completed {
-			t.Error(got)
-		}
-	})
-	t.Run("which is its own where a worker of this process has it", func(t *testing.T) {
-		t.Parallel()
-		r, p, second := local.NewRegistry(9), promise("a"), promise("b")
-		if r.Claim("a", nil, false) != nil || r.Claim("a", p, false) != p {
-			t.Error("claimed another one")
-		}
-		r.Join("a", p)
-		r.Join("a", second)
-		if r.Find("a") != p || r.Leave("a", p) {
-			t.Errorf("%p is watched, not %p", r.Find("a"), p)
-		}
-		p.End(local.Completed, nil)
 		if got := second.Ticket().State(); got != local.Completed {
 			t.Error(got)
 		}
@@ -264,7 +248,7 @@ func TestDuplicateSharesTheFateOfTheFirst(t *testing.T) {
 				})
 			}
 			others.Go(func() { all[0].Ticket().Done() })
-			others.Go(func() { r.Claim("a", nil, false).Complete(nil) })
+			others.Go(func() { r.Claim("a", 0, nil).Complete(nil) })
 			others.Wait()
 			for i, p := range all {
 				if got := p.Ticket().State(); got != local.Completed && (got != local.Refused || i == 0) {

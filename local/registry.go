@@ -16,16 +16,15 @@ const youngest = 1024
 // what becomes of them. It watches a bounded number at most, and does not keep alive what nobody
 // else holds, the newest 1,024 excepted. All methods are safe for concurrent use and none blocks.
 //
-// An ID is used again, so what is watched under it may be about one life of it or another: Promise.Origin says which, 0 that it
-// is not known. A promise of the owner's is of one life. A stand-in, which Join makes, is of no life yet. Of two promises for the same
-// life one shares what becomes of the other, always, for whoever tells finds one only:
+// An ID is used again: Promise.Origin says of which life of it a promise is. A stand-in, which Join makes, is of none until it is learned
+// which (Promise.IsOf). Of two promises for the same life one shares what becomes of the other, always, for whoever tells finds one
+// only:
 //
 //	stand-in     Join makes it where nothing is watched; Leave takes it away with the last who shares it, if nothing is known of it
 //	sent         the store has not answered: not watched, but Claim watches it if a worker here has it already
-//	watched      by Watch, when it is stored. A stand-in is that same life, and they share; any other promise is of a life that is over
-//	claimed      a worker here will tell, whatever it is that it has, from Claim to Unclaim or Forget. It tells the promise that
-//	             Claim gave; so that one is shared, and does not share
-//	passed       claimed, and another one is watched in its place: a worker here is about to tell its end
+//	watched      a stand-in of that life, or of none yet, shares with it. Any other promise with the ID is of a life that is over
+//	claimed      a worker here will tell of it, from Claim to Unclaim or Forget
+//	passed       claimed, and another life of the ID is watched in its place: the worker is about to tell its end
 //	forgotten    it has ended. Until LetGo it is shared nevertheless, for the answer of the store may be older than that
 type Registry struct {
 	max  int
@@ -35,11 +34,10 @@ type Registry struct {
 	// young are the newest ones, none of which is in old: a weak pointer costs more than all
 	// else about watching, and nearly all are forgotten before it would be of use. Once there
 	// are too many, or no place is left, all of them become old.
-	young map[string]*Promise
-	old   map[string]weak.Pointer[Promise]
-	ended map[string]*Promise // what was forgotten since Keep; nil: it is not kept
-	// passed are those in whose place another one is, and whose end a worker of this process is about to tell.
-	passed map[*Promise]struct{}
+	young  map[string]*Promise
+	old    map[string]weak.Pointer[Promise]
+	ended  map[string]*Promise   // what was forgotten since Keep; nil: it is not kept
+	passed map[*Promise]struct{} // in whose place another one is, and whose end a worker of this process is about to tell
 	// swept is a pointer to nothing that is held. It is nil again after the next garbage
 	// collection: before that, another sweep would find nothing more that has died.
 	swept weak.Pointer[sentinel]
@@ -58,43 +56,40 @@ func NewRegistry(most int) *Registry {
 		full:  fmt.Errorf("local: %d tickets are watched already, as many as may be", max(most, 0)),
 		young: make(map[string]*Promise),
 		old:   make(map[string]weak.Pointer[Promise]),
+
+		passed: make(map[*Promise]struct{}),
 	}
 }
 
 // Watch makes p, whose job is stored, findable by its ID. If as many are watched as may be, p ends as Detached. If a stand-in is
-// watched under the same ID it shares with p; or p with it, if that is claimed, or was and has ended since Keep. Any other one ends as
-// Detached, unless it is claimed: then its end is still to come. One that has ended is not watched.
+// watched under the same ID it shares with p; if that is of another life it ends as Detached, as any other does, unless it is
+// claimed: then its end is still to come. One that has ended is not watched.
 func (r *Registry) Watch(p *Promise) {
 	if p.ticket.State().Ended() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.put(p) {
+		p.End(Detached, r.full)
+	}
+}
+
+// put makes p findable by its ID, and reports whether there is room. mu is held.
+func (r *Registry) put(p *Promise) bool {
 	id := p.ticket.id
 	older := r.find(id)
 	if older == p {
-		return
+		return true
 	}
-	if older == nil {
-		older = r.ended[id]
-	}
-	if older == nil || !older.standsInFor(p) {
+	if _, life := p.Origin(); older == nil || older.ticket.State().Ended() || !older.StandsIn() || !older.IsOf(life) {
 		r.supersede(id)
-		r.watch(id, p)
-		return
+		return r.watch(id, p)
 	}
-	if !older.Claimed() && !older.ticket.State().Ended() {
-		r.remove(id)
-		r.watch(id, p)
-		p.reach(older.ticket.State())
-		older.join(p, r.max)
-		return
-	}
-	older.SetOrigin(p.Origin())
-	older.reach(p.ticket.State())
-	if !p.join(older, r.max) {
-		p.End(Detached, r.full)
-	}
+	r.remove(id)
+	p.reach(older.ticket.State())
+	older.join(p, r.max)
+	return r.watch(id, p)
 }
 
 // supersede stops watching what is watched under that ID, whose life is over. mu is held.
@@ -102,9 +97,6 @@ func (r *Registry) supersede(id string) {
 	switch older := r.remove(id); {
 	case older == nil:
 	case older.Claimed(): // its job has ended, or the ID were not free
-		if r.passed == nil {
-			r.passed = make(map[*Promise]struct{})
-		}
 		r.passed[older] = struct{}{}
 	default:
 		older.End(Detached, errSuperseded)
@@ -113,8 +105,7 @@ func (r *Registry) supersede(id string) {
 
 // Join has p share what becomes of the job with that ID, which may not be its own. If a promise is watched under it, p is where
 // that one is from now on, until and at its end; one that has ended since Keep counts too. Else one is made that is nobody else's,
-// and lives as long as somebody shares it; but what a worker of this process has (Claim) is watched itself. If as many share one as may
-// be watched, p ends as Detached.
+// and lives as long as somebody shares it. If as many share one as may be watched, p ends as Detached.
 func (r *Registry) Join(id string, p *Promise) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,10 +115,9 @@ func (r *Registry) Join(id string, p *Promise) {
 	}
 	if first == nil || first.ticket.State().Ended() && !first.ticket.State().isFate() {
 		r.remove(id)
-		if first = new(Promise); p.Claimed() {
-			first = p
+		if first = new(Promise); !r.watch(id, first) {
+			first.End(Detached, r.full)
 		}
-		r.watch(id, first)
 	}
 	if !p.join(first, r.max) {
 		p.End(Detached, r.full)
@@ -149,13 +139,13 @@ func (r *Registry) LetGo() {
 	r.ended = nil
 }
 
-// watch makes p findable by an ID that nobody is found by. mu is held.
-func (r *Registry) watch(id string, p *Promise) {
+// watch makes p findable by an ID that nobody is found by, and reports whether there is room. mu is held.
+func (r *Registry) watch(id string, p *Promise) bool {
 	if !r.room() {
-		p.End(Detached, r.full)
-		return
+		return false
 	}
 	r.young[id] = p
+	return true
 }
 
 // room makes room for a young one, and reports whether there is. mu is held.
@@ -249,16 +239,13 @@ func (r *Registry) First(id string) *Promise {
 func (r *Registry) Forget(id string, p *Promise) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ended != nil && len(r.ended) < r.max {
-		r.ended[id] = p
-	}
 	delete(r.passed, p)
-	if q, found := r.young[id]; found {
-		if q == p {
-			delete(r.young, id)
-		}
-	} else if w, found := r.old[id]; found && w.Value() == p {
-		delete(r.old, id)
+	if r.find(id) != p {
+		return
+	}
+	r.remove(id)
+	if r.ended != nil && len(r.ended) < r.max && p.ticket.State().Ended() {
+		r.ended[id] = p
 	}
 }
 
@@ -279,25 +266,21 @@ func (r *Registry) Leave(id string, p *Promise) bool {
 	return left
 }
 
-// Claim finds the promise that a claim by a worker of this process is about, and notes that it has the job, until Unclaim or an
-// end. That is the one watched under the ID, else the one of a job that was sent, if there is one (not nil) and the store has not answered; with again
-// false also where a worker has the first already. That one is watched from then on, if there is room.
-func (r *Registry) Claim(id string, sent *Promise, again bool) *Promise {
+// Claim finds the promise of that life of the ID, which a worker of this process has claimed, and notes that it has the job, until
+// Unclaim or an end. That may be the one of a job that was sent (not nil) and that the store has not answered: it is watched from then on, if
+// there is room. It returns nil if nobody here wants to know of that life.
+func (r *Registry) Claim(id string, life uint64, sent *Promise) *Promise {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.find(id)
-	if p != nil && p.ticket.State().Ended() {
-		p = nil
+	if sent != nil && !sent.ticket.State().Ended() && sent.IsOf(life) {
+		r.put(sent)
+		p = sent
 	}
-	if sent != nil && p != sent && (p == nil || !again && p.Claimed()) && !sent.ticket.State().Ended() {
-		r.supersede(id)
-		if p = sent; r.room() {
-			r.young[id] = p
-		}
+	if p == nil || p.ticket.State().Ended() || !p.IsOf(life) {
+		return nil
 	}
-	if p != nil {
-		p.ticket.status.Or(isClaimed)
-	}
+	p.ticket.status.Or(isClaimed)
 	return p
 }
 

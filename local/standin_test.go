@@ -40,33 +40,29 @@ func TestStandInSharesWithTheJobThatIsStoredMeanwhile(t *testing.T) {
 		sent.Complete([]byte("result"))
 		completed(t, follower, late)
 	})
-	t.Run("the stand-in is where one has, for that tells it", func(t *testing.T) {
+	t.Run("or has it before the store has answered", func(t *testing.T) {
 		t.Parallel()
-		r, standIn, follower, sent := setup(t)
-		if r.Claim("a", sent, false) != standIn {
+		r, _, follower, sent := setup(t)
+		if r.Claim("a", 7, sent) != sent || r.Find("a") != sent {
 			t.Fatal("the claim is about another one")
 		}
-		sent.MarkEnqueued()
+		sent.MarkStarted()
 		r.Watch(sent)
-		if _, life := standIn.Origin(); r.Find("a") != standIn || life != 7 || follower.Ticket().State() != local.Enqueued {
-			t.Errorf("%p is watched, of the life %d: %v", r.Find("a"), life, follower.Ticket().State())
+		if r.Find("a") != sent || follower.Ticket().State() != local.Processing {
+			t.Errorf("%p is watched: %v", r.Find("a"), follower.Ticket().State())
 		}
-		standIn.MarkStarted()
-		r.Unclaim(standIn)
-		standIn.MarkRequeued()
-		standIn.Complete([]byte("result"))
+		r.Unclaim(sent)
+		sent.MarkRequeued()
+		sent.Complete([]byte("result"))
 		completed(t, follower, sent)
 	})
-	t.Run("or has had it, and has told before the store has answered", func(t *testing.T) {
+	t.Run("and has told, too", func(t *testing.T) {
 		t.Parallel()
-		r, standIn, follower, sent := setup(t)
-		r.Keep()
-		r.Claim("a", sent, false)
-		standIn.Complete([]byte("result"))
-		r.Forget("a", standIn)
-		sent.MarkEnqueued()
+		r, _, follower, sent := setup(t)
+		r.Claim("a", 7, sent)
+		sent.Complete([]byte("result"))
+		r.Forget("a", sent)
 		r.Watch(sent)
-		r.LetGo()
 		completed(t, follower, sent)
 		if p := r.Find("a"); p != nil {
 			t.Errorf("%p is watched", p)
@@ -84,7 +80,7 @@ func TestStandInSharesWithTheJobThatIsStoredMeanwhile(t *testing.T) {
 	t.Run("nor with one that has ended by itself", func(t *testing.T) {
 		t.Parallel()
 		r, standIn, _, sent := setup(t)
-		r.Claim("a", nil, false)
+		r.Claim("a", 7, nil)
 		standIn.End(local.Detached, errors.New("boom"))
 		r.Watch(sent)
 		if r.Find("a") != sent || sent.Ticket().State() != local.Accepted {
@@ -94,7 +90,8 @@ func TestStandInSharesWithTheJobThatIsStoredMeanwhile(t *testing.T) {
 	t.Run("who joins while the answer is out, and a worker here has the job, shares with that at once", func(t *testing.T) {
 		t.Parallel()
 		r, sent, follower := local.NewRegistry(1), promise("a"), promise("a")
-		if r.Claim("a", sent, false) != sent {
+		sent.SetOrigin(1, 7)
+		if r.Claim("a", 7, sent) != sent {
 			t.Fatal("the claim is about another one")
 		}
 		r.Join("a", follower)
@@ -105,8 +102,45 @@ func TestStandInSharesWithTheJobThatIsStoredMeanwhile(t *testing.T) {
 	t.Run("unless there is no room for it: it is not detached before it is stored", func(t *testing.T) {
 		t.Parallel()
 		r, sent := local.NewRegistry(0), promise("a")
-		if r.Claim("a", sent, false) != sent || sent.Ticket().State() != local.Accepted || r.Find("a") != nil {
+		if r.Claim("a", 0, sent) != sent || sent.Ticket().State() != local.Accepted || r.Find("a") != nil {
 			t.Error(sent.Ticket().Err())
+		}
+	})
+}
+
+// A claim named an ID only, and was given to whoever was watched under it, of whichever life of the ID.
+func TestClaimIsOfOneLife(t *testing.T) {
+	t.Parallel()
+	of := func(life uint64) *local.Promise {
+		p := promise("a")
+		p.SetOrigin(1, life)
+		return p
+	}
+	t.Run("not that of a ticket whose end was not heard of", func(t *testing.T) {
+		t.Parallel()
+		r, stale, sent := local.NewRegistry(9), of(1), of(2)
+		r.Watch(stale)
+		if got := r.Claim("a", 3, sent); got != nil || r.Find("a") != stale || stale.Claimed() || sent.Claimed() {
+			t.Errorf("somebody else's job is that of %p", got)
+		}
+		if r.Claim("a", 2, sent) != sent || r.Find("a") != sent || stale.Ticket().State() != local.Detached {
+			t.Errorf("%p is watched: %v", r.Find("a"), stale.Ticket().State())
+		}
+	})
+	t.Run("nor that of a stand-in", func(t *testing.T) {
+		t.Parallel()
+		r, follower, sent := local.NewRegistry(9), promise("b"), of(2)
+		r.Join("a", follower)
+		standIn := r.Find("a")
+		if r.Claim("a", 1, sent) != standIn || !standIn.IsOf(1) || r.Claim("a", 3, sent) != nil {
+			t.Error("the claim is about another one")
+		}
+		if r.Claim("a", 2, sent) != sent || follower.Ticket().State().Ended() {
+			t.Error("the stand-in's end is not told any more", follower.Ticket().State())
+		}
+		standIn.Complete(nil)
+		if got := follower.Ticket().State(); got != local.Completed {
+			t.Error(got)
 		}
 	})
 }
