@@ -85,9 +85,9 @@ func (s *session) step(ctx, asking context.Context) (claimed durable.Claimed, dr
 }
 
 // room waits until claims can be run, or ctx ends.
-// A worker is idle when its handler has returned, though the store may not have been told yet: an
-// identity holds at most two claims for each worker, one that runs and one that is being
-// settled, and those that wait for a worker, so that a store that refuses to settle piles nothing up here.
+// A worker is idle when its handler has returned, though the store may not have been told yet: an identity holds at most two
+// claims for each worker and for each place ahead of one, one that runs or waits and one that is being settled. So the store has something to do
+// while handlers run, and one that refuses to settle piles nothing up here.
 func (s *session) room(ctx context.Context) {
 	for s.slots() <= 0 {
 		select {
@@ -101,7 +101,7 @@ func (s *session) room(ctx context.Context) {
 
 // slots is for how many more claims there is room, up to a batch.
 func (s *session) slots() int {
-	return min(s.r.crew.room(), 2*s.r.opts.Workers+aheadMost-s.heldCount(), maxClaim)
+	return min(s.r.crew.room(), 2*(s.r.opts.Workers+aheadMost)-s.heldCount(), maxClaim)
 }
 
 // claim asks until it is answered: the same request under the same number. It does not ask
