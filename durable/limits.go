@@ -25,13 +25,7 @@ type LimitsBy struct {
 
 // String says who has set limits and when, or that there are none.
 func (b LimitsBy) String() string {
-	switch {
-	case !b.Active:
-		return "no limits"
-	case b.By == "":
-		return "limits set"
-	}
-	return fmt.Sprintf("limits set by %s since %s", b.By, b.Since.UTC().Format(time.RFC3339))
+	return said(b.Active, "no limits", "limits set", b.By, b.Since)
 }
 
 // Rate is so many in any stretch of so long, evenly: one each Per/Count, and up to Burst at once after a pause.

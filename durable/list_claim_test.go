@@ -122,6 +122,22 @@ func TestListClaim(t *testing.T) {
 		b.places("0 0 0 0 0")
 	})
 
+	t.Run("a claim is found again by its token, whatever somebody has written into the job meanwhile", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		b.append("a")
+		w := b.worker()
+		first := w.take(1)[0]
+		b.rdb.HSet(b.ctx, b.key("job:a"), "retention_ms", "60000")
+		again, err := w.Claim(b.ctx, durable.ClaimRequest{N: w.claims, Slots: 1, MaxBytes: 1 << 20})
+		if err != nil || len(again.Jobs) != 1 || again.Jobs[0].Token != first.Token {
+			t.Fatalf("%+v, %v", again, err)
+		}
+		if got := w.settle(durable.Done, again.Jobs...); got != "O" {
+			t.Error(got)
+		}
+	})
+
 	t.Run("an ID used again while its old claim is out makes neither two tokens nor a stuck entry", func(t *testing.T) {
 		t.Parallel()
 		b := setupList(t, nil)

@@ -11,6 +11,17 @@ import (
 	"github.com/seed-9dec4fca/weir/internal/redistest"
 )
 
+// followedJob is a job that a worker has and somebody follows, on a server of their own.
+func followedJob(t *testing.T) (*redistest.Server, *bundle, *follower, *worker, []*durable.Claim) {
+	t.Helper()
+	s := redistest.Start(t)
+	b := setupListAt(t, s.Addr(), s.Client(t), "q", nil)
+	f, p, w := b.follower(), b.producer(), b.worker()
+	f.adopt(p.ID())
+	b.appendOf(p, "a")
+	return s, b, f, w, w.take(1)
+}
+
 func TestListFollowFaults(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]redistest.Action{"swallowed": redistest.Swallow, "cut": redistest.FIN, "reset": redistest.RST} {
@@ -34,12 +45,7 @@ func TestListFollowFaults(t *testing.T) {
 
 	t.Run("whoever gives up waiting misses nothing", func(t *testing.T) {
 		t.Parallel()
-		s := redistest.Start(t)
-		b := setupListAt(t, s.Addr(), s.Client(t), "q", nil)
-		f, p, w := b.follower(), b.producer(), b.worker()
-		f.adopt(p.ID())
-		b.appendOf(p, "a")
-		c := w.take(1)
+		_, b, f, w, c := followedJob(t)
 		hasty, cancel := context.WithCancel(b.ctx)
 		given := make(chan error, 1)
 		go func() {
@@ -100,12 +106,7 @@ func TestListFollowFaults(t *testing.T) {
 
 	t.Run("a frozen server ends the wait, and when it thaws nothing is missing", func(t *testing.T) {
 		t.Parallel()
-		s := redistest.Start(t)
-		b := setupListAt(t, s.Addr(), s.Client(t), "q", nil)
-		f, p, w := b.follower(), b.producer(), b.worker()
-		f.adopt(p.ID())
-		b.appendOf(p, "a")
-		c := w.take(1)
+		s, b, f, w, c := followedJob(t)
 		if _, err := f.Await(b.ctx); err != nil { // which has renewed
 			t.Fatal(err)
 		}

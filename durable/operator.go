@@ -238,13 +238,18 @@ type Pause struct {
 
 // String says who has paused and when, or that nobody has.
 func (p Pause) String() string {
+	return said(p.Active, "not paused", "paused", p.By, p.Since)
+}
+
+// said tells whether something was done, by whom and when.
+func said(active bool, not, done, by string, since time.Time) string {
 	switch {
-	case !p.Active:
-		return "not paused"
-	case p.By == "":
-		return "paused"
+	case !active:
+		return not
+	case by == "":
+		return done
 	}
-	return fmt.Sprintf("paused by %s since %s", p.By, p.Since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s by %s since %s", done, by, since.UTC().Format(time.RFC3339))
 }
 
 // PurgeRequest asks to delete jobs.
