@@ -21,12 +21,14 @@ type question struct {
 	done uint64 // this life of it has completed; 0: not known
 }
 
-// missing is a ticket whose job the store has no record of. What became of it may have been noted, and not be read yet, or this process
-// may have done it itself.
-type missing struct {
-	p    *local.Promise
-	id   string
-	when time.Duration
+// ending is an end that the store has told of, for a ticket whose job a consumer of this process may have. That knows more of it, as
+// the error itself, and tells it first.
+type ending struct {
+	p     *local.Promise
+	id    string
+	state local.State
+	cause error
+	when  time.Duration
 }
 
 // looked is called when somebody looks at a ticket for the first time.
@@ -195,15 +197,24 @@ func (f *following) record(p *local.Promise, id string, r durable.Record, known 
 	}
 }
 
-// miss notes that the store has no record of the job of a ticket, which need not be watched from then on.
+// miss notes that the store has no record of the job of a ticket, which need not be watched from then on. What became of it may have
+// been noted, and not be read yet.
 func (f *following) miss(p *local.Promise, id string) {
+	if !f.later(ending{p: p, id: id, state: local.Detached, cause: ErrNoRecord}) {
+		p.End(local.Detached, ErrShutdown) // it may not be watched any more
+	}
+}
+
+// later has news tell of an end, and reports false after Shutdown.
+func (f *following) later(e ending) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ctx.Err() != nil {
-		p.End(local.Detached, ErrShutdown) // it may not be watched any more
-		return
+		return false
 	}
-	f.missing = append(f.missing, missing{p, id, f.q.now()})
+	e.when = f.q.now()
+	f.endings = append(f.endings, e)
+	return true
 }
 
 // identify takes the job that has the ID to be that of a ticket that was asked for by the ID, if nothing else is known. turn is held.

@@ -25,14 +25,24 @@ func (q *Queue) bring(p *local.Promise, id string, r durable.Record) {
 	case durable.StateCompleted:
 		q.complete(p, id, r.Result)
 	case durable.StateDead:
-		q.finish(p, id, local.Dead, errors.New(r.Reason))
+		q.heard(p, id, local.Dead, errors.New(r.Reason))
 	case durable.StateCorrupt:
-		q.finish(p, id, local.Dead, fmt.Errorf("nobody can run it: %s", r.Reason))
+		q.heard(p, id, local.Dead, fmt.Errorf("nobody can run it: %s", r.Reason))
 	case durable.StateCancelled:
-		q.finish(p, id, local.Cancelled, nil)
+		q.heard(p, id, local.Cancelled, nil)
 	case durable.StateExpired:
-		q.finish(p, id, local.Expired, nil)
+		q.heard(p, id, local.Expired, nil)
 	}
+}
+
+// heard is finish for an end that the store tells of. If a consumer of this process has the job, that tells first: with the error itself.
+func (q *Queue) heard(p *local.Promise, id string, state local.State, cause error) {
+	f := &q.following
+	if _, life := p.Origin(); f.engine != nil && (p.Claimed() || f.holds(id, life)) && f.later(ending{p: p, id: id, state: state, cause: cause}) {
+		f.read()
+		return
+	}
+	q.finish(p, id, state, cause)
 }
 
 // complete ends the ticket of a job that has completed.

@@ -60,7 +60,7 @@ type following struct {
 	gone     []string            // those of sessions that have ended, still adopted
 	called   time.Duration       // when the follower was last answered
 	asks     map[string]question
-	missing  []missing // the store has no record of them
+	endings  []ending // told by news
 }
 
 const (
@@ -351,8 +351,11 @@ func (f *following) close(ctx context.Context) {
 	f.stop()
 	f.mu.Lock()
 	follower := f.follower
-	for _, m := range f.missing {
-		m.p.End(local.Detached, ErrShutdown)
+	for _, e := range f.endings {
+		if e.state == local.Detached {
+			e.cause = ErrShutdown
+		}
+		e.p.End(e.state, e.cause)
 	}
 	f.mu.Unlock()
 	if follower == nil {

@@ -1,7 +1,10 @@
 package bridge_test
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-9dec4fca/weir/bridge"
@@ -140,5 +143,40 @@ func TestFollowingSurvivesWhatTheStoreDoes(t *testing.T) {
 		if n := a.producer.outage.Calls(durabletest.OpOpenProducer); n != 2 {
 			t.Errorf("%d identities", n)
 		}
+	})
+}
+
+// What the store says of the end of a job is a text. The worker of this process knows the error.
+func TestEndThatTheStoreKnowsBeforeTheWorkerDoes(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	// told has settled a dead job, and the answer is lost, and has asked the store what the job is.
+	told := func(t *testing.T, b *bench) (ticket, again *bridge.Ticket) {
+		t.Helper()
+		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return bridge.Permanent(boom) })
+		b.outage.begin(durabletest.Fault{Action: durabletest.Lose}, durabletest.OpSettle)
+		b.run(t, nil)
+		ticket = submitJob(t, kind, bridge.Job[int]{ID: "a"})
+		synctest.Wait()
+		again, err := b.q.Follow(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Done()
+		synctest.Wait()
+		return ticket, again
+	}
+	bubble(t, "it is asked again", func(t *testing.T) {
+		b := setup(t, nil)
+		ticket, again := told(t, b)
+		b.outage.end()
+		ends(t, ticket, boom, "")
+		ends(t, again, boom, "")
+	})
+	bubble(t, "and never told", func(t *testing.T) {
+		b := setup(t, nil)
+		ticket, again := told(t, b)
+		ends(t, ticket, local.ErrDead, "boom")
+		ends(t, again, local.ErrDead, "boom")
 	})
 }

@@ -49,7 +49,7 @@ func (f *following) news() {
 func (f *following) over() bool {
 	f.reading.Store(false)
 	f.mu.Lock()
-	none := len(f.missing) == 0
+	none := len(f.endings) == 0
 	f.mu.Unlock()
 	return none && len(f.q.watched.LookedAt(1)) == 0 || !f.reading.CompareAndSwap(false, true)
 }
@@ -92,25 +92,25 @@ func (f *following) await() (some bool, err error) {
 	return len(news.Notices) > 0 || news.Gap, nil
 }
 
-// conclude ends the tickets of jobs that the store had no record of before it was asked for news. all: all that had been noted by
-// then was read.
+// conclude tells of the ends that were known before the store was asked for news, if no consumer of this process has the job: that is
+// about to know. all: all that had been noted by then was read, and what there is no record of has no other end.
 func (f *following) conclude(asked time.Duration, all bool) {
 	f.mu.Lock()
-	var over []missing
-	kept := f.missing[:0]
-	for _, m := range f.missing {
-		// If a consumer of this process has it, that is about to know.
-		if _, life := m.p.Origin(); m.when <= asked && (all || asked-m.when > readWithin) && !f.holding(m.id, life) {
-			over = append(over, m)
+	var over []ending
+	kept := f.endings[:0]
+	for _, e := range f.endings {
+		known := e.state != local.Detached || all || asked-e.when > readWithin
+		if _, life := e.p.Origin(); e.when <= asked && known && !f.holding(e.id, life) {
+			over = append(over, e)
 		} else {
-			kept = append(kept, m)
+			kept = append(kept, e)
 		}
 	}
-	clear(f.missing[len(kept):])
-	f.missing = kept
+	clear(f.endings[len(kept):])
+	f.endings = kept
 	f.mu.Unlock()
-	for _, m := range over {
-		f.q.finish(m.p, m.id, local.Detached, ErrNoRecord)
+	for _, e := range over {
+		f.q.finish(e.p, e.id, e.state, e.cause)
 	}
 }
 
@@ -147,8 +147,8 @@ func (f *following) notice(n *durable.Notice) {
 	if !is(p) {
 		p = nil
 		f.mu.Lock()
-		if i := slices.IndexFunc(f.missing, func(m missing) bool { return m.id == n.ID && is(m.p) }); i >= 0 {
-			p = f.missing[i].p
+		if i := slices.IndexFunc(f.endings, func(e ending) bool { return e.id == n.ID && is(e.p) }); i >= 0 {
+			p = f.endings[i].p
 		}
 		f.mu.Unlock()
 	}
@@ -178,12 +178,12 @@ func (f *following) noticed(p *local.Promise, life uint64, n *durable.Notice) {
 			f.ask(question{done: life}, n.ID) // for its result
 		}
 	case durable.NoticeDead:
-		f.q.finish(p, n.ID, local.Dead, errors.New(n.Reason))
+		f.q.heard(p, n.ID, local.Dead, errors.New(n.Reason))
 	case durable.NoticeCancelled:
-		f.q.finish(p, n.ID, local.Cancelled, nil)
+		f.q.heard(p, n.ID, local.Cancelled, nil)
 	case durable.NoticeExpired:
-		f.q.finish(p, n.ID, local.Expired, nil)
+		f.q.heard(p, n.ID, local.Expired, nil)
 	case durable.NoticeGone:
-		f.q.finish(p, n.ID, local.Cancelled, ErrGone)
+		f.q.heard(p, n.ID, local.Cancelled, ErrGone)
 	}
 }
