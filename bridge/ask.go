@@ -21,16 +21,6 @@ type question struct {
 	done uint64 // this life of it has completed; 0: not known
 }
 
-// ending is an end that the store has told of, for a ticket whose job a consumer of this process may have. That knows more of it, as
-// the error itself, and tells it first.
-type ending struct {
-	p     *local.Promise
-	id    string
-	state local.State
-	cause error
-	when  time.Duration
-}
-
 // looked is called when somebody looks at a ticket for the first time.
 func (f *following) looked(t *local.Ticket, era uint32) {
 	f.lastLook.Store(int64(f.q.now()))
@@ -294,7 +284,7 @@ func (q *Queue) Follow(ctx context.Context, id string) (*Ticket, error) {
 // share makes a promise that shares what becomes of the job with that ID.
 func (f *following) share(id string) *local.Promise {
 	p := new(local.Promise)
-	p.InitFor(f.lookout, id)
+	p.InitFor(&f.lookout, id)
 	f.q.shared.Store(true)
 	f.q.watched.Join(id, p)
 	return p

@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/local"
@@ -23,26 +24,45 @@ func (q *Queue) bring(p *local.Promise, id string, r durable.Record) {
 	case durable.StateProcessing:
 		p.MarkStarted()
 	case durable.StateCompleted:
-		q.complete(p, id, r.Result)
+		q.heard(ending{p: p, id: id, state: local.Completed, result: r.Result})
 	case durable.StateDead:
-		q.heard(p, id, local.Dead, errors.New(r.Reason))
+		q.heard(ending{p: p, id: id, state: local.Dead, cause: errors.New(r.Reason)})
 	case durable.StateCorrupt:
-		q.heard(p, id, local.Dead, fmt.Errorf("nobody can run it: %s", r.Reason))
+		q.heard(ending{p: p, id: id, state: local.Dead, cause: fmt.Errorf("nobody can run it: %s", r.Reason)})
 	case durable.StateCancelled:
-		q.heard(p, id, local.Cancelled, nil)
+		q.heard(ending{p: p, id: id, state: local.Cancelled})
 	case durable.StateExpired:
-		q.heard(p, id, local.Expired, nil)
+		q.heard(ending{p: p, id: id, state: local.Expired})
 	}
 }
 
-// heard is finish for an end that the store tells of. If a consumer of this process has the job, that tells first: with the error itself.
-func (q *Queue) heard(p *local.Promise, id string, state local.State, cause error) {
-	f := &q.following
-	if _, life := p.Origin(); f.engine != nil && (p.Claimed() || f.holds(id, life)) && f.later(ending{p: p, id: id, state: state, cause: cause}) {
-		f.read()
+// ending is an end that the store has told of.
+type ending struct {
+	p      *local.Promise
+	id     string
+	state  local.State
+	cause  error
+	result []byte
+	when   time.Duration // set by following.later
+}
+
+// heard ends the ticket, or leaves that to the consumer of this process that has the job, which is about to know: it counts the end
+// before it tells of it, and has the error itself.
+func (q *Queue) heard(e ending) {
+	if f := &q.following; f.engine == nil || !f.mayTell(e.p, e.id, e.state) || !f.later(e) {
+		q.apply(e)
 		return
 	}
-	q.finish(p, id, state, cause)
+	q.following.read()
+}
+
+// apply ends the ticket.
+func (q *Queue) apply(e ending) {
+	if e.state == local.Completed {
+		q.complete(e.p, e.id, e.result)
+	} else {
+		q.finish(e.p, e.id, e.state, e.cause)
+	}
 }
 
 // complete ends the ticket of a job that has completed.

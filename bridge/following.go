@@ -32,7 +32,7 @@ import (
 type following struct {
 	q       *Queue
 	engine  durable.FollowEngine // nil: it tells nobody
-	lookout *local.Lookout       // nil likewise
+	lookout local.Lookout        // without Looked likewise
 	seed    maphash.Seed
 	ctx     context.Context // ended by Shutdown
 	stop    context.CancelFunc
@@ -86,7 +86,7 @@ func (f *following) init(q *Queue) {
 	if !ok || !q.info.Capabilities.Follow {
 		return
 	}
-	f.engine, f.lookout = engine, &local.Lookout{Looked: f.looked}
+	f.engine, f.lookout.Looked = engine, f.looked
 	f.turn, f.wanted = make(chan struct{}, 1), true
 	f.adopted, f.asks = map[string]bool{}, map[string]question{}
 	f.tries = newPacer(q.log, "follow jobs", 100*time.Millisecond, 30*time.Second)

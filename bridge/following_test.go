@@ -359,7 +359,9 @@ func TestNobodyWhoOnlyFiresAndForgetsPaysForFollowing(t *testing.T) {
 	})
 	bubble(t, "nor for one that nobody holds any more", func(t *testing.T) {
 		a := setupApart(t, nop)
-		func() { submit(t, a.kind, 1).Done() }()
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = submit(t, a.kind, 1).Wait(over)
 		for range 1100 { // the registry holds the newest
 			submit(t, a.kind, 1)
 			_ = a.producer.q.Flush(t.Context())

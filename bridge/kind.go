@@ -236,7 +236,7 @@ func (q *Queue) submit(ctx context.Context, wire *wire, named bool, p policy.Pol
 	}
 	j := &job{kind: wire.Kind, size: size, wire: wire, named: named, persist: q.now() + q.opts.PersistWithin}
 	expires := q.expires(j)
-	j.InitFor(q.following.lookout, wire.ID)
+	j.InitFor(&q.following.lookout, wire.ID)
 	if q.info.Replicas > 0 {
 		j.ExpectReplicas()
 	}

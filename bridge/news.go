@@ -110,8 +110,15 @@ func (f *following) conclude(asked time.Duration, all bool) {
 	f.endings = kept
 	f.mu.Unlock()
 	for _, e := range over {
-		f.q.finish(e.p, e.id, e.state, e.cause)
+		f.q.apply(e)
 	}
+}
+
+// mayTell tells whether a consumer of this process may be about to tell of the end of a job. That it may have one whose ticket it does
+// not know of, for that came to share the end later, matters only if there is an error: to find out takes long.
+func (f *following) mayTell(p *local.Promise, id string, end local.State) bool {
+	_, life := p.Origin()
+	return p.Claimed() || end != local.Completed && f.holds(id, life)
 }
 
 // holds tells whether a consumer of this process has the job with that ID and of that life; 0: of any.
@@ -171,19 +178,19 @@ func (f *following) noticed(p *local.Promise, life uint64, n *durable.Notice) {
 	case durable.NoticeCompleted:
 		switch {
 		case !n.Kept:
-			f.q.complete(p, n.ID, n.Data)
+			f.q.heard(ending{p: p, id: n.ID, state: local.Completed, result: n.Data})
 		case p.Ticket().State() == local.Accepted: // quicker than the answer to the append; stored asks
 			p.SetOrigin(0, life)
 		default:
 			f.ask(question{done: life}, n.ID) // for its result
 		}
 	case durable.NoticeDead:
-		f.q.heard(p, n.ID, local.Dead, errors.New(n.Reason))
+		f.q.heard(ending{p: p, id: n.ID, state: local.Dead, cause: errors.New(n.Reason)})
 	case durable.NoticeCancelled:
-		f.q.heard(p, n.ID, local.Cancelled, nil)
+		f.q.heard(ending{p: p, id: n.ID, state: local.Cancelled})
 	case durable.NoticeExpired:
-		f.q.heard(p, n.ID, local.Expired, nil)
+		f.q.heard(ending{p: p, id: n.ID, state: local.Expired})
 	case durable.NoticeGone:
-		f.q.heard(p, n.ID, local.Cancelled, ErrGone)
+		f.q.heard(ending{p: p, id: n.ID, state: local.Cancelled, cause: ErrGone})
 	}
 }

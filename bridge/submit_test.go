@@ -234,6 +234,7 @@ func TestDuplicateIDFollowsTheFirst(t *testing.T) {
 		if err := again.Wait(t.Context()); err != nil {
 			t.Errorf("the ID of a completed job, used again: %v", err)
 		}
+		synctest.Wait() // the worker can be quicker than the answer to the append
 		if got := b.q.Counters(); got.Duplicate != 2 || got.Enqueued != 4 || got.Started != 4 || got.Refused != 0 {
 			t.Errorf("counters %+v", got)
 		}

@@ -1,16 +1,47 @@
 package local
 
+import "sync"
+
 // Lookout is told when somebody looks at a ticket for the first time: asks for Started, Done, Wait or Progress. That the job is
 // durable is known without it. As long as nobody looks at a ticket, nobody needs to find out what others make of its job.
+//
+// It holds on to those open tickets of which somebody has a channel: he need not hold the ticket itself while he waits.
 type Lookout struct {
 	// Looked is called by whoever looks, once for each ticket, before he waits, with its era (Promise.SetOrigin). It must not
-	// block.
+	// block. Nil: nobody needs to know.
 	Looked func(t *Ticket, era uint32)
+
+	mu   sync.Mutex
+	kept map[*Ticket]struct{}
+}
+
+// keep has the lookout hold on to t until it ends, as somebody has a channel of it.
+func (t *Ticket) keep() {
+	l := t.lookout
+	if l == nil || t.status.Or(isKept)&isKept != 0 {
+		return
+	}
+	l.mu.Lock()
+	if l.kept == nil {
+		l.kept = map[*Ticket]struct{}{}
+	}
+	l.kept[t] = struct{}{}
+	l.mu.Unlock()
+	if t.State().Ended() { // who ended it before has not seen that it is kept
+		t.letGo()
+	}
+}
+
+// letGo ends keep.
+func (t *Ticket) letGo() {
+	t.lookout.mu.Lock()
+	defer t.lookout.mu.Unlock()
+	delete(t.lookout.kept, t)
 }
 
 // look tells the lookout, the first time.
 func (t *Ticket) look() {
-	if t.lookout == nil || t.status.Load()&isLookedAt != 0 {
+	if t.lookout == nil || t.lookout.Looked == nil || t.status.Load()&isLookedAt != 0 {
 		return
 	}
 	// The flag is set first: whoever enqueues the job at this instant sees it, or Looked sees that it is enqueued.

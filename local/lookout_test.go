@@ -2,10 +2,12 @@ package local_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"weak"
 
 	"github.com/seed-9dec4fca/weir/local"
 )
@@ -159,4 +161,53 @@ func TestRegistryFindsWhatIsLookedAt(t *testing.T) {
 			runtime.KeepAlive(first)
 		}
 	})
+}
+
+// A channel of a ticket that nobody held but who waited on it never closed, once the collector had come by.
+func TestChannelOfATicketThatNobodyHolds(t *testing.T) {
+	t.Parallel()
+	for name, channel := range map[string]func(*local.Ticket) <-chan struct{}{
+		"done":     (*local.Ticket).Done,
+		"started":  (*local.Ticket).Started,
+		"progress": func(t *local.Ticket) <-chan struct{} { _, next := t.Progress(); return next },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lookout, r := &local.Lookout{}, local.NewRegistry(10_000)
+			watched := func(id string) weak.Pointer[local.Promise] {
+				p := new(local.Promise)
+				p.InitFor(lookout, id)
+				r.Watch(p)
+				return weak.Make(p)
+			}
+			of := func(id string) <-chan struct{} { return channel(r.Find(id).Ticket()) }
+			watched("a")
+			ends := of("a")
+			twin := func() <-chan struct{} {
+				p := new(local.Promise)
+				p.InitFor(lookout, "twin")
+				r.Join("b", p) // of a stand-in
+				return channel(p.Ticket())
+			}()
+			over := watched("over")
+			_ = of("over")
+			r.Find("over").End(local.Completed, nil)
+			dropped := watched("dropped")
+			for i := range 2000 { // more than the registry holds itself
+				watched(fmt.Sprint(i))
+			}
+			for over.Value() != nil || dropped.Value() != nil {
+				runtime.GC()
+			}
+			for _, id := range []string{"a", "b"} {
+				p := r.Find(id)
+				if p == nil {
+					t.Fatalf("%s: nobody finds it to end it", id)
+				}
+				p.End(local.Completed, nil)
+			}
+			<-ends
+			<-twin
+		})
+	}
 }

@@ -51,6 +51,7 @@ func (t *Ticket) Result() []byte {
 // next report or with the end of the ticket. The caller must not change the report. It does not block.
 func (t *Ticket) Progress() (report []byte, next <-chan struct{}) {
 	defer t.look()
+	defer t.keep()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.extend()

@@ -42,6 +42,7 @@ const (
 	unanswered  = 1 << 12 // it is enqueued when it is known how many replicas have it, and not before
 	isLookedAt  = 1 << 13 // a channel was asked for, of what others than the owner of the promise may make of the job; or at a twin
 	isClaimed   = 1 << 14 // a worker of this process has the job, and will say how it ends
+	isKept      = 1 << 15 // the lookout holds on to it
 	replicas    = 16      // the bits from here on: how many have it
 )
 
@@ -94,11 +95,19 @@ func (t *Ticket) Enqueued() <-chan struct{} {
 // will not be as far as this ticket will tell.
 func (t *Ticket) Started() <-chan struct{} {
 	defer t.look()
+	defer t.keep()
 	return t.channel(&t.started, func(s uint32) bool { return s&wasStarted != 0 || State(s&stateMask).Ended() })
 }
 
-// Done returns a channel that closes when the ticket has reached its end.
+// Done returns a channel that closes when the ticket has reached its end. Whoever waits on it, or on another channel of the ticket,
+// need not hold the ticket: it is held on to until its end, then.
 func (t *Ticket) Done() <-chan struct{} {
+	defer t.keep()
+	return t.done()
+}
+
+// done is Done for who holds t as long as he waits.
+func (t *Ticket) done() <-chan struct{} {
 	defer t.look()
 	return t.channel(&t.ended, func(s uint32) bool { return State(s & stateMask).Ended() })
 }
@@ -155,7 +164,7 @@ func (t *Ticket) Wait(ctx context.Context) error {
 		return t.Err()
 	}
 	select {
-	case <-t.Done():
+	case <-t.done():
 	case <-ctx.Done():
 	}
 	if t.State().Ended() {
@@ -275,6 +284,9 @@ func (t *Ticket) announce(ended bool, reached uint32) {
 	}
 	if ended {
 		closeOpen(t.ended)
+		if t.status.Load()&isKept != 0 {
+			t.letGo()
+		}
 	}
 	if t.more != nil {
 		t.more.announce(t, ended)
