@@ -48,7 +48,9 @@
 //	LPUSH {mail}:pending 42
 //
 // adds a job that is processed like any other, HSET {mail}:job:42 cancel_ms 1 cancels it while it waits, and
-// HSET {mail}:meta pause_claims 1 stops all workers of the queue until the field is deleted.
+// HSET {mail}:meta pause_claims 1 stops all workers of the queue until the field is deleted. A job that an engine has appended with
+// nothing but payload and kind has no status until it is claimed, and no other field of it is read: whoever writes one by
+// hand before that writes status pending with it.
 //
 // A job that is completed, cancelled or expired is deleted, unless its retention_ms asks for its record to be kept: its hash then
 // stays for so long, without the payload, and the ID is taken meanwhile.

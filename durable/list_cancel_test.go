@@ -332,7 +332,7 @@ func TestListManyCancelled(t *testing.T) {
 	b.append("last")
 	_, err := b.rdb.Pipelined(b.ctx, func(p redis.Pipeliner) error {
 		for _, id := range ids {
-			p.HSet(b.ctx, b.key("job:"+id), "cancel_ms", "1")
+			p.HSet(b.ctx, b.key("job:"+id), "cancel_ms", "1", "status", "pending")
 		}
 		return nil
 	})

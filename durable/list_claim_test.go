@@ -50,6 +50,22 @@ func TestListClaim(t *testing.T) {
 		}
 	})
 
+	t.Run("what is written into a job that waits counts, with its status", func(t *testing.T) {
+		t.Parallel()
+		b := setupList(t, nil)
+		headers := []byte(`{"a":"b"}`)
+		jobs := append(jobsOf("a", "b"), &durable.Job{ID: "c", Kind: "k", Headers: headers}, &durable.Job{ID: "d", Headers: headers}, &durable.Job{ID: "e", Kind: "k", Headers: headers})
+		b.appendJobs(jobs)
+		b.rdb.HSet(b.ctx, b.key("job:a"), "status", "pending", "max_attempts", "7")
+		b.rdb.HSet(b.ctx, b.key("job:e"), "max_attempts", "8") // it has more than payload and kind, and so its status
+		for i, c := range b.worker().take(5) {
+			want := map[string]int{"a": 7, "e": 8}[c.ID]
+			if c.MaxAttempts != want || string(c.Headers) != string(jobs[i].Headers) || c.Kind != jobs[i].Kind || string(c.Payload) != string(jobs[i].Payload) {
+				t.Errorf("%+v", c)
+			}
+		}
+	})
+
 	t.Run("each claim has the life of its own job, none if that was made by hand", func(t *testing.T) {
 		t.Parallel()
 		b := setupList(t, nil)
@@ -57,7 +73,7 @@ func TestListClaim(t *testing.T) {
 		b.rdb.HSet(b.ctx, b.key("job:hand"), "payload", "p")
 		b.push("hand")
 		b.append("c")
-		b.rdb.HSet(b.ctx, b.key("job:b"), "expires_at_ms", "1")
+		b.overdue("b")
 		w := b.worker()
 		c := w.claim(10)
 		if idsOf(c.Jobs) != "a hand c" || len(c.Expired) != 1 {

@@ -40,10 +40,9 @@ func cost(t *testing.T, of maker) {
 	}
 	round(2)
 	requests, inside := commandsOf(b.ctx, b.rdb)
-	// Write the hash; read it, see that this was all of it, and stamp it; read what its end depends on. Deleting is one
-	// command for all.
-	if requests != 3 || inside > jobs*5+100 || inside < jobs*5 {
-		t.Errorf("%d requests and %.2f commands for each job, want 3 and 5 with a little for the batch", requests, float64(inside)/jobs)
+	// Write the hash; read it and stamp it; read what its end depends on. Deleting is one command for all.
+	if requests != 3 || inside > jobs*4+100 || inside < jobs*4 {
+		t.Errorf("%d requests and %.2f commands for each job, want 3 and 4 with a little for the batch", requests, float64(inside)/jobs)
 	}
 	plain := inside
 	f := b.follower()

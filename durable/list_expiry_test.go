@@ -15,6 +15,7 @@ func (b *bundle) overdue(ids ...string) {
 		if err := b.rdb.HSet(b.ctx, b.key("job:"+id), "expires_at_ms", "1").Err(); err != nil {
 			b.Fatal(err)
 		}
+		b.rdb.HSetNX(b.ctx, b.key("job:"+id), "status", "pending") // as who appends it with an expiry has it
 	}
 }
 

@@ -205,6 +205,9 @@ func follow(t *testing.T, of maker) {
 		}
 		w.settle(durable.Release, c...)
 		c = w.take(2)
+		if !c[0].Followed || !c[1].Followed {
+			t.Error("not followed")
+		}
 		w.settle(durable.Done, c...)
 		f.hears("a:r a:c b:c")
 		other.hears("a:r a:c")

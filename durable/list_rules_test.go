@@ -159,7 +159,7 @@ func TestListAppend(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := fmt.Sprint(b.rdb.HGetAll(b.ctx, b.key("job:a")).Val(), b.rdb.HGetAll(b.ctx, b.key("job:b")).Val())
-		want := "map[append:" + p.ID() + ":1 headers:{} kind:k max_attempts:3 payload:p timeout_ms:1000] " +
+		want := "map[append:" + p.ID() + ":1 headers:{} kind:k max_attempts:3 payload:p status:pending timeout_ms:1000] " +
 			"map[append:" + p.ID() + ":1 payload: status:scheduled]"
 		if got != want {
 			t.Fatalf("%s\nwant %s", got, want)

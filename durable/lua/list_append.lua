@@ -19,13 +19,14 @@ Called by producer.Append.
 Direct is what this request and a claim right behind it would do, if nothing waits that would be claimed first:
 each job is written once, as claimed, and not read back.
 
-A field that would say what its absence says (status pending, attempts 0, no kind) is not written:
-fields are what a job costs.
+A field that would say what its absence says (attempts 0, no kind) is not written: fields are what a job costs. Of the status
+pending that holds for a job that has payload and kind alone: a claim reads nothing else of one with append and without status.
 ]]
 --#include list_base
 --#include told
 --#include list_sender
 --#include list_unique
+local redis = redis -- a local is found faster than a global
 local max_backlog, consumer = tonumber(arg()), arg()
 local claim, slots, held, jobs = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local words = 3 -- of one job
@@ -171,10 +172,11 @@ for _, i in ipairs(store) do
       field('claim_token', token_for(token, retention, unique))
       field('claimed_at_ms', now_text)
       field('deliveries', '1')
+    elseif rest then
+      field('status', delayed and 'scheduled' or 'pending')
     end
     if rest then
       field('headers', ARGV[rest + 1], '')
-      if delayed then field('status', 'scheduled') end
       field('max_attempts', attempts, '0')
       field('timeout_ms', timeout, '0')
       field('retention_ms', retention, '0')

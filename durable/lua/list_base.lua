@@ -15,7 +15,6 @@ Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
       WIRE version             the queue is of a newer wire version
 ]]
-local redis = redis -- a local is found faster than a global
 local meta, counters, pending, arriving, scheduled, dead, corrupt, reasons, consumers, completed =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local prefix, wire = ARGV[2], tonumber(ARGV[3])

@@ -30,6 +30,7 @@ surplus entry, and those are dropped where they are met. An entry is judged by i
 --#include list_retain
 --#include list_end
 --#include list_give_back
+local redis = redis -- a local is found faster than a global
 local slots, max_bytes, held = tonumber(arg()), tonumber(arg()), tonumber(arg())
 local max_crashes, max_corrupt, max_completed, named = tonumber(arg()), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local processing, job_prefix = prefix .. 'processing:' .. id, prefix .. 'job:'
@@ -83,20 +84,22 @@ local function give(job_id, payload, job_kind, append)
   given = given + 1
 end
 
--- give_more gives what only some have of the job that was given last.
-local function give_more(headers, ...)
+-- give_more gives what only some have of the job that was given last; numbers are its counts and marks.
+local counts = '%d %d %d %d %d %d'
+local function give_more(headers, numbers)
   local at = #more
-  more[at + 1], more[at + 2], more[at + 3] = given - 1, headers or '', string.format('%d %d %d %d %d %d', ...)
+  more[at + 1], more[at + 2], more[at + 3] = given - 1, headers or '', numbers
 end
 
--- read gives the fields of a job that tell whether it can be claimed; if it is as it was appended, as
--- most are, it has none of these, and its payload, kind and headers come instead.
+-- only_headers gives the headers of a job of which payload, kind, append and status were read, if it has them and nothing else.
+local function only_headers(job, f)
+  if f[4] ~= 'pending' or not (f[1] and f[2] and f[3]) then return nil end
+  local headers = redis.call('HGET', job, 'headers')
+  return headers and redis.call('HLEN', job) == 5 and headers or nil
+end
+
+-- read gives the fields of a job that tell whether it can be claimed, and how.
 local function read(job)
-  local f = redis.pcall('HMGET', job, 'payload', 'kind', 'headers', 'append')
-  if f.err then return f end
-  local payload, job_kind, headers = f[1], f[2], f[3]
-  local fields = (payload and 1 or 0) + (job_kind and 1 or 0) + (headers and 1 or 0) + (f[4] and 1 or 0)
-  if payload and fields == redis.call('HLEN', job) then return nil, payload, job_kind, headers, f[4] end
   return redis.pcall('HMGET', job, 'status', 'claim_token', 'payload', 'kind', 'headers',
     'attempts', 'crashes', 'deliveries', 'max_attempts', 'timeout_ms', 'append', 'followers',
     'expires_at_ms', 'cancel_ms', 'retention_ms', 'unique', 'limit_key', 'held_ms')
@@ -130,11 +133,11 @@ if number == last then
   local seen = {}
   for i = #ids, 1, -1 do
     local f = read(job_prefix .. ids[i])
-    if f and not f.err and (f[2] == token or f[2] == token .. '+') and not seen[ids[i]] then
+    if not f.err and (f[2] == token or f[2] == token .. '+') and not seen[ids[i]] then
       seen[ids[i]] = true
       give(ids[i], f[3], f[4], f[11])
-      give_more(f[5], whole(f[6]) or 0, whole(f[7]) or 0, whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0,
-        (followed(f[11], f[12]) and 1 or 0) + (f[2] == token and 0 or 2))
+      give_more(f[5], string.format(counts, whole(f[6]) or 0, whole(f[7]) or 0, whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0,
+        (followed(f[11], f[12]) and 1 or 0) + (f[2] == token and 0 or 2)))
     end
   end
   first_fence = whole(last_fence) or 0
@@ -299,25 +302,34 @@ local function take(source)
   while taken < slots and looks > 0 and not full do
     local ids, places = ready_next(source, math.min(slots - taken, looks, most), 0)
     if #ids == 0 then return end
-    local passed, batch, keys, from = 0, {}, {}, {}
+    local passed, size, batch, keys, from = 0, 0, {}, {}, {} -- size is counted, for # searches
     local tokens, deliveries = {}, {} -- of those that are not claimed for the first time, or bound
     for i = #ids, 1, -1 do
       local job_id = ids[i]
-      local job, f, payload, job_kind, headers, append = job_prefix .. job_id, {}
-      if #job_id <= max_id then f, payload, job_kind, headers, append = read(job) end
-      if f or met[job_id] or job_id == '' then f = f or {nil, nil, payload} end
+      local job = job_prefix .. job_id
+      -- What was appended with payload and kind alone, and was never claimed, has no status: there is nothing else to read.
+      local f = redis.pcall('HMGET', job, 'payload', 'kind', 'append', 'status')
+      local payload, job_kind, append = f[1], f[2], f[3]
+      local plain, headers = payload and append and not f[4]
+      if not plain then headers = only_headers(job, f) end
+      if (plain or headers) and not met[job_id] then
+        f = nil
+      else
+        f = read(job)
+        payload, job_kind, append, headers = f[3], f[4], f[11], f[5]
+      end
       if not f or not set_apart(job_id, f, places and places[i]) then
-        if f then payload, job_kind, headers, append = f[3], f[4], f[5], f[11] end
         bytes = bytes + #(payload or '')
-        if taken + #batch > 0 and bytes > max_bytes then
+        if taken + size > 0 and bytes > max_bytes then
           full = true
           break
         end
         met[job_id] = true
-        batch[#batch + 1], keys[#batch + 1] = job_id, job
-        if places then from[#batch] = places[i] end
+        size = size + 1
+        batch[size], keys[size] = job_id, job
+        if places then from[size] = places[i] end
         give(job_id, payload, job_kind, append)
-        local marks = followed(append, f and f[12]) and 1 or 0
+        local marks = following and followed(append, f and f[12]) and 1 or 0
         if f then
           if limits and f[17] then key_taken(job_id, f[17], f[18]) end
           local attempts, crashes, before, max_attempts, timeout = unpack(numbers(f))
@@ -325,18 +337,18 @@ local function take(source)
             suspect = job_id
             redis.call('HSET', sender, 'suspect', job_id)
           end
-          deliveries[#batch] = string.format('%d', before + 1)
-          tokens[#batch] = token_for(token, f[15], f[16])
-          if tokens[#batch] ~= token then marks = marks + 2 end
-          give_more(headers, attempts, crashes, before + 1, max_attempts, timeout, marks)
+          deliveries[size] = string.format('%d', before + 1)
+          tokens[size] = token_for(token, f[15], f[16])
+          if tokens[size] ~= token then marks = marks + 2 end
+          give_more(headers, string.format(counts, attempts, crashes, before + 1, max_attempts, timeout, marks))
         elseif headers or marks > 0 then
-          give_more(headers, 0, 0, 1, 0, 0, marks)
+          give_more(headers, marks == 0 and '0 0 1 0 0 0' or '0 0 1 0 0 1')
         end
       end
       passed = passed + 1
     end
 
-    if #batch > 0 then
+    if size > 0 then
       redis.call('LPUSH', processing, unpack(batch))
       for k, job in ipairs(keys) do
         if places then
@@ -347,7 +359,7 @@ local function take(source)
             'deliveries', deliveries[k] or '1')
         end
       end
-      taken = taken + #batch
+      taken = taken + size
     end
     ready_drop(source, passed)
     looks = looks - passed

@@ -12,6 +12,7 @@ Called by follower.Follow and follower.Await.
 A job that waits and has expired ends. Its record, where it leaves one, may be one too many until the next sweep.
 ]]
 --#include list_base
+following = true
 --#include told
 --#include list_limits
 --#include list_unique

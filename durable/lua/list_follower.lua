@@ -29,7 +29,7 @@ local followers_of_one = 32 -- besides the one of its sender
 
 -- join notes the follower with a job, and forgets those that are no more.
 local function join(job)
-  local append, named = unpack(redis.call('HMGET', job, 'append', followers_field))
+  local append, named, status = unpack(redis.call('HMGET', job, 'append', followers_field, 'status'))
   if sent_for(append) == f then return end
   local all = {}
   for other in string.gmatch(named or '', '%S+') do
@@ -38,5 +38,9 @@ local function join(job)
   end
   if #all >= followers_of_one then table.remove(all, 1) end
   all[#all + 1] = f
-  redis.call('HSET', job, followers_field, table.concat(all, ' '))
+  if engine ~= 'stream' and not status then
+    redis.call('HSET', job, followers_field, table.concat(all, ' '), 'status', 'pending') -- see list_append
+  else
+    redis.call('HSET', job, followers_field, table.concat(all, ' '))
+  end
 end

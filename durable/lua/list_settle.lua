@@ -27,6 +27,7 @@ first and its entry removed last.
 --#include list_bury
 --#include list_retain
 --#include list_end
+local redis = redis -- a local is found faster than a global
 local max_dead, max_completed, runs = tonumber(arg()), tonumber(arg()), tonumber(arg())
 local processing, job_prefix = prefix .. 'processing:' .. id, prefix .. 'job:'
 do
@@ -196,13 +197,13 @@ local function settle(job_id, token, verdict, delay, max_attempts, reason)
   return code
 end
 
-local cleared = false -- the suspect
+local cleared, settled = false, 0 -- the suspect; how many were looked at
 for _ = 1, runs do
   local verdict, token, k = args(3)
   local done_with = plainly and string.sub(token, -1) ~= '+' and complete_plain or complete
   for _ = 1, tonumber(k) do
-    local job_id = arg()
-    local code
+    position = position + 1
+    local job_id, code = ARGV[position]
     if verdict == 'D' then
       code = done_with(job_id, token)
     elseif verdict == 'K' then
@@ -210,7 +211,8 @@ for _ = 1, runs do
     else
       code = settle(job_id, token, verdict, args(3))
     end
-    codes[#codes + 1] = code
+    settled = settled + 1 -- counted, for # searches
+    codes[settled] = code
     cleared = cleared or (job_id == suspect and code ~= 'S')
   end
 end

@@ -12,6 +12,7 @@ Called by follower.Follow and follower.Await.
 A job that waits and has expired ends, or, where other groups want it, is said to have: the claim that meets it ends it.
 ]]
 --#include stream_base
+following = true
 --#include told
 --#include stream_entry
 --#include stream_unique
