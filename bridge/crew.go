@@ -35,7 +35,7 @@ type crew struct {
 
 const (
 	ahead     = 5 * time.Millisecond
-	aheadMost = 512 // the store's lists of claims stay short
+	aheadMost = 768 // the store's lists of claims stay short
 	lookEvery = 100 * time.Millisecond
 )
 

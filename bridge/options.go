@@ -78,9 +78,9 @@ const (
 	// throughput curve: larger batches only make the server pause longer.
 	maxBatch      = 256
 	maxBatchBytes = 1 << 20
-	// maxClaim is more than maxBatch, so that what waits becomes less where workers are quick: nothing must
+	// maxClaim and maxSettle are more than maxBatch, so that what waits becomes less where workers are quick: nothing must
 	// wait for jobs to go to them directly.
-	maxClaim = 2 * maxBatch
+	maxClaim, maxSettle = 2 * maxBatch, 2 * maxBatch
 
 	// callTimeout bounds one exchange with the engine. A call that ran into it is asked again.
 	callTimeout = 10 * time.Second
