@@ -355,7 +355,7 @@ func (f *following) close(ctx context.Context) {
 		if e.state == local.Detached {
 			e.cause = ErrShutdown
 		}
-		e.p.End(e.state, e.cause)
+		f.q.apply(e)
 	}
 	f.mu.Unlock()
 	if follower == nil {

@@ -180,3 +180,32 @@ func TestEndThatTheStoreKnowsBeforeTheWorkerDoes(t *testing.T) {
 		ends(t, again, local.ErrDead, "boom")
 	})
 }
+
+// A result that the store had told of was lost where Shutdown came before it was the ticket's.
+func TestResultThatTheStoreKnowsAtShutdown(t *testing.T) {
+	t.Parallel()
+	bubble(t, "", func(t *testing.T) {
+		b := setup(t, nil)
+		kind := b.handle(t, "count", func(_ context.Context, d *bridge.Delivery[int]) error {
+			return d.SetResult([]byte("r"), 0)
+		})
+		b.outage.begin(durabletest.Fault{Action: durabletest.Lose}, durabletest.OpSettle)
+		b.run(t, nil)
+		ticket := submitJob(t, kind, bridge.Job[int]{ID: "a", Retention: time.Hour})
+		synctest.Wait()
+		again, err := b.q.Follow(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Done()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _ = b.q.Shutdown(ctx)
+		for _, ticket := range []*bridge.Ticket{ticket, again} {
+			ends(t, ticket, nil, "")
+			if got := ticket.Result(); string(got) != "r" {
+				t.Errorf("result %q", got)
+			}
+		}
+	})
+}
