@@ -95,7 +95,7 @@ func (s *shipper) resolved(j *job, first durable.Record, followed bool) {
 		if first.Life == "" || p.IsOf(q.following.life(first.Life)) {
 			q.bring(p, id, first)
 		}
-		if !followed && !p.Claimed() && !q.following.holds(id, 0) {
+		if !followed && !p.Claimed() && !q.following.holds(id, 0, false) {
 			q.finish(p, id, local.Detached, ErrNotFollowed)
 		}
 	}

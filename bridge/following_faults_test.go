@@ -209,3 +209,24 @@ func TestResultThatTheStoreKnowsAtShutdown(t *testing.T) {
 		}
 	})
 }
+
+// A ticket of a job that an operator had deleted was open for as long as its handler ran.
+func TestEndWhileTheHandlerRuns(t *testing.T) {
+	t.Parallel()
+	bubble(t, "", func(t *testing.T) {
+		b := setup(t, nil)
+		gate := make(chan struct{})
+		defer close(gate)
+		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { <-gate; return nil })
+		b.run(t, nil)
+		ticket := submitJob(t, kind, bridge.Job[int]{ID: "a"})
+		done := ticket.Done()
+		synctest.Wait()
+		purge := durable.PurgeRequest{Confirm: "memory", States: []durable.State{durable.StateProcessing}}
+		if _, err := b.q.Operator().Purge(t.Context(), purge); err != nil {
+			t.Fatal(err)
+		}
+		soon(t, done)
+		ends(t, ticket, bridge.ErrGone, "")
+	})
+}

@@ -92,15 +92,17 @@ func (f *following) await() (some bool, err error) {
 	return len(news.Notices) > 0 || news.Gap, nil
 }
 
-// conclude tells of the ends that were known before the store was asked for news, if no consumer of this process has the job: that is
-// about to know. all: all that had been noted by then was read, and what there is no record of has no other end.
+// conclude tells of the ends that were known before the store was asked for news, if no consumer of this process is about to know: its
+// run of the job has ended. all: all that had been noted by then was read, and what there is no record of has no other end, once no
+// consumer of this process has it.
 func (f *following) conclude(asked time.Duration, all bool) {
 	f.mu.Lock()
 	var over []ending
 	kept := f.endings[:0]
 	for _, e := range f.endings {
-		known := e.state != local.Detached || all || asked-e.when > readWithin
-		if _, life := e.p.Origin(); e.when <= asked && known && !f.holding(e.id, life) {
+		end := e.state != local.Detached
+		known := end || all || asked-e.when > readWithin
+		if _, life := e.p.Origin(); e.when <= asked && known && !f.holding(e.id, life, end) {
 			over = append(over, e)
 		} else {
 			kept = append(kept, e)
@@ -118,20 +120,21 @@ func (f *following) conclude(asked time.Duration, all bool) {
 // not know of, for that came to share the end later, matters only if there is an error: to find out takes long.
 func (f *following) mayTell(p *local.Promise, id string, end local.State) bool {
 	_, life := p.Origin()
-	return p.Claimed() || end != local.Completed && f.holds(id, life)
+	return p.Claimed() || end != local.Completed && f.holds(id, life, true)
 }
 
-// holds tells whether a consumer of this process has the job with that ID and of that life; 0: of any.
-func (f *following) holds(id string, life uint64) bool {
+// holds tells whether a consumer of this process has the job with that ID and of that life; 0: of any. ended: whether it has one whose
+// run has ended, and that the store is about to be told of.
+func (f *following) holds(id string, life uint64, ended bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.holding(id, life)
+	return f.holding(id, life, ended)
 }
 
 // holding is holds while mu is held.
-func (f *following) holding(id string, life uint64) bool {
+func (f *following) holding(id string, life uint64, ended bool) bool {
 	for _, s := range f.sessions {
-		if s.holds(id, life) {
+		if s.holds(id, life, ended) {
 			return true
 		}
 	}

@@ -179,12 +179,12 @@ func (s *session) heldCount() int {
 	return len(s.held)
 }
 
-// holds tells whether it has the job with that ID and of that life; 0: of any.
-func (s *session) holds(id string, life uint64) bool {
+// holds tells whether it has the job with that ID and of that life; 0: of any. ended: one whose run has ended.
+func (s *session) holds(id string, life uint64, ended bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for e := range s.held {
-		if e.claim.ID == id && (life == 0 || life == s.r.q.following.life(e.claim.Life)) {
+		if e.claim.ID == id && (!ended || e.fate.Load() != undecided) && (life == 0 || life == s.r.q.following.life(e.claim.Life)) {
 			return true
 		}
 	}
