@@ -57,6 +57,7 @@ type following struct {
 	wanted   bool                // its jobs are to be told of
 	adopted  map[string]bool     // by the follower
 	sessions map[string]*session // of Run, by identity
+	left     []*session          // those that have ended, and may not have told yet how all their jobs did
 	gone     []string            // those of sessions that have ended, still adopted
 	called   time.Duration       // when the follower was last answered
 	asks     map[string]question
@@ -128,6 +129,7 @@ func (f *following) leaves(s *session) {
 	defer f.mu.Unlock()
 	id := s.consumer.ID()
 	delete(f.sessions, id)
+	f.left = slices.DeleteFunc(append(f.left, s), func(s *session) bool { return s.heldCount() == 0 })
 	if f.adopted[id] {
 		f.gone = append(f.gone, id)
 	}

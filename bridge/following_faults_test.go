@@ -179,6 +179,39 @@ func TestEndThatTheStoreKnowsBeforeTheWorkerDoes(t *testing.T) {
 		ends(t, ticket, local.ErrDead, "boom")
 		ends(t, again, local.ErrDead, "boom")
 	})
+	bubble(t, "after the lease was lost", func(t *testing.T) {
+		b := setup(t, nil)
+		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return bridge.Permanent(boom) })
+		cut := func(settle durabletest.Action) {
+			b.outage.decide(func(c durabletest.Call) durabletest.Fault {
+				switch c.Op {
+				case durabletest.OpSettle:
+					return durabletest.Fault{Action: settle}
+				case durabletest.OpRenew, durabletest.OpSweep: // nobody takes it for dead
+					return durabletest.Fault{Action: durabletest.Refuse}
+				}
+				return durabletest.Fault{}
+			})
+		}
+		cut(durabletest.Refuse)
+		b.run(t, &bridge.RunOptions{Lease: 10 * time.Second})
+		ticket := submitJob(t, kind, bridge.Job[int]{ID: "a"})
+		ticket.Done()
+		time.Sleep(12 * time.Second)
+		if n := b.q.Counters().LeaseLost; n != 1 {
+			t.Fatalf("%d leases lost", n)
+		}
+		cut(durabletest.Lose)
+		time.Sleep(3 * time.Second)
+		if s, n := ticket.State(), b.q.Counters().Dead; s.Ended() || b.stored(t).Dead != 1 {
+			t.Errorf("%v, while %d are counted as dead, and the store has %+v", s, n, b.stored(t))
+		}
+		b.outage.end()
+		ends(t, ticket, boom, "")
+		if n := b.q.Counters().Dead; n != 1 {
+			t.Errorf("%d are counted as dead", n)
+		}
+	})
 }
 
 // A result that the store had told of was lost where Shutdown came before it was the ticket's.

@@ -138,7 +138,7 @@ func (f *following) holding(id string, life uint64, ended bool) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(f.left, func(s *session) bool { return s.holds(id, life, true) })
 }
 
 // notice brings the tickets of a job where it says: the one that is watched, else one that was, and the one under way. It can have
