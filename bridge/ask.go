@@ -179,7 +179,7 @@ func (f *following) record(p *local.Promise, id string, r durable.Record, known 
 	now := f.life(r.Life)
 	switch {
 	case known.done != 0 && known.done == life && (r.State != durable.StateCompleted || now != life):
-		f.q.complete(p, id, nil) // its record was kept, and is over
+		f.q.heard(ending{p: p, id: id, state: local.Completed}) // its record was kept, and is over
 	case r.State == "" || now != life:
 		f.miss(p, id)
 	default:

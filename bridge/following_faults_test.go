@@ -179,6 +179,18 @@ func TestEndThatTheStoreKnowsBeforeTheWorkerDoes(t *testing.T) {
 		ends(t, ticket, local.ErrDead, "boom")
 		ends(t, again, local.ErrDead, "boom")
 	})
+	bubble(t, "and never told, nor is anything else", func(t *testing.T) {
+		b := setup(t, nil)
+		ticket, again := told(t, b)
+		b.outage.begin(durabletest.Fault{Action: durabletest.Refuse})
+		time.Sleep(time.Minute)
+		for _, ticket := range []*bridge.Ticket{ticket, again} {
+			if state := ticket.State(); state != local.Dead {
+				t.Errorf("%v", state)
+			}
+		}
+		b.outage.end()
+	})
 	bubble(t, "after the lease was lost", func(t *testing.T) {
 		b := setup(t, nil)
 		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return bridge.Permanent(boom) })

@@ -29,6 +29,7 @@ func (f *following) news() {
 		some, err := f.await()
 		switch {
 		case err != nil:
+			f.conclude(0, false)
 			if f.over() {
 				return
 			}
@@ -92,17 +93,21 @@ func (f *following) await() (some bool, err error) {
 	return len(news.Notices) > 0 || news.Gap, nil
 }
 
-// conclude tells of the ends that were known before the store was asked for news, if no consumer of this process is about to know: its
-// run of the job has ended. all: all that had been noted by then was read, and what there is no record of has no other end, once no
-// consumer of this process has it.
+// conclude tells of the ends that are known, if no consumer of this process is about to know: its run of the job has ended; and of those
+// that it has not told of soon. all: all that had been noted was read before the store was asked for news, and what there was no record
+// of by then has no other end, once no consumer of this process has it.
 func (f *following) conclude(asked time.Duration, all bool) {
+	now := f.q.now()
 	f.mu.Lock()
 	var over []ending
 	kept := f.endings[:0]
 	for _, e := range f.endings {
-		end := e.state != local.Detached
-		known := end || all || asked-e.when > readWithin
-		if _, life := e.p.Origin(); e.when <= asked && known && !f.holding(e.id, life, end) {
+		_, life := e.p.Origin()
+		known := e.when <= asked && (all || asked-e.when > readWithin) && !f.holding(e.id, life, false)
+		if e.state != local.Detached {
+			known = now-e.when > readWithin || !f.holding(e.id, life, true)
+		}
+		if known {
 			over = append(over, e)
 		} else {
 			kept = append(kept, e)

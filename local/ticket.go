@@ -99,8 +99,8 @@ func (t *Ticket) Started() <-chan struct{} {
 	return t.channel(&t.started, func(s uint32) bool { return s&wasStarted != 0 || State(s&stateMask).Ended() })
 }
 
-// Done returns a channel that closes when the ticket has reached its end. Whoever waits on it, or on another channel of the ticket,
-// need not hold the ticket: it is held on to until its end, then.
+// Done returns a channel that closes when the ticket has reached its end. Whoever waits on it, or on the channel of Started or
+// Progress, need not hold the ticket: it is held on to until its end, then.
 func (t *Ticket) Done() <-chan struct{} {
 	defer t.keep()
 	return t.done()
