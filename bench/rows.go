@@ -123,11 +123,18 @@ func rows(long bool) []*row {
 			goals: []goal{{side: "1,000,000", than: "1,000", limit: 0.9, next: 1}},
 		},
 		{
-			name: "backlog-plain", title: "the same by plain commands, pipelined: HSET, LPUSH, RPOP, HGETALL, DEL", family: "curves", metric: rate, redis: noArgs,
+			name: "backlog-plain", title: "the same by plain commands, pipelined: HSET, LPUSH, RPOP, HGETALL, DEL", family: "curves", metric: "server µs/job", less: true, redis: noArgs,
 			sides: curve([]int{1_000, 1_000_000}, func(n int) load {
 				return load{Producers: 1, Workers: 1, Payload: small, Backlog: n}
 			}),
 			rounds: 3, against: []string{"1,000"}, do: plainBacklog,
+		},
+		{
+			name: "backlog-inline", title: "the same without a key for each job: LPUSH, RPOP", family: "curves", metric: "server µs/job", less: true, redis: noArgs,
+			sides: curve([]int{1_000, 1_000_000}, func(n int) load {
+				return load{Producers: 1, Workers: 1, Payload: small, Backlog: n}
+			}),
+			rounds: 3, against: []string{"1,000"}, do: inlineBacklog,
 		},
 		{
 			name: "overload", title: "10 × overload, under each policy", family: "overload", metric: "goodput", quick: true, redis: noArgs,

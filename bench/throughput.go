@@ -191,7 +191,8 @@ func standingBacklog(ctx context.Context, t *task) (*outcome, error) {
 	if err := fill(ctx, producer, t.Load.Payload, t.Load.Backlog); err != nil {
 		return nil, err
 	}
-	handled, credits := newCountdown(t.Load.Jobs), make(chan struct{}, t.Load.Jobs)
+	// The backlog stands: where workers are more than a batch ahead of the producers they wait for these.
+	handled, credits := newCountdown(t.Load.Jobs), make(chan struct{}, plainBatch)
 	var given atomic.Int64
 	m, err := newMeter(ctx, t)
 	if err != nil {
