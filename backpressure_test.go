@@ -339,7 +339,7 @@ func TestBoundsHoldAtEveryInstant(t *testing.T) {
 				continue
 			}
 			samples++
-			if s.Front.Length > capacity || s.Durable.Pending+s.Durable.Scheduled > backlog || s.Durable.Processing > 2*(workers+512) {
+			if s.Front.Length > capacity || s.Durable.Pending+s.Durable.Scheduled > backlog || s.Durable.Processing > 2*(workers+768) {
 				select {
 				case over <- fmt.Sprintf("front %d, durable %+v", s.Front.Length, s.Durable):
 				default:

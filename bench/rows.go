@@ -46,6 +46,7 @@ func rows(long bool) []*row {
 	if long {
 		overloaded = time.Minute
 	}
+	bareBacklogs := curve([]int{1_000, 1_000_000}, func(n int) load { return load{Producers: 1, Workers: 1, Payload: small, Backlog: n} })
 	const rate = "jobs/s"
 	always := []string{"--appendonly", "yes", "--appendfsync", "always"}
 	everysec := []string{"--appendonly", "yes", "--appendfsync", "everysec"}
@@ -124,16 +125,12 @@ func rows(long bool) []*row {
 		},
 		{
 			name: "backlog-plain", title: "the same by plain commands, pipelined: HSET, LPUSH, RPOP, HGETALL, DEL", family: "curves", metric: "server µs/job", less: true, redis: noArgs,
-			sides: curve([]int{1_000, 1_000_000}, func(n int) load {
-				return load{Producers: 1, Workers: 1, Payload: small, Backlog: n}
-			}),
+			sides:  bareBacklogs,
 			rounds: 3, against: []string{"1,000"}, do: plainBacklog,
 		},
 		{
 			name: "backlog-inline", title: "the same without a key for each job: LPUSH, RPOP", family: "curves", metric: "server µs/job", less: true, redis: noArgs,
-			sides: curve([]int{1_000, 1_000_000}, func(n int) load {
-				return load{Producers: 1, Workers: 1, Payload: small, Backlog: n}
-			}),
+			sides:  bareBacklogs,
 			rounds: 3, against: []string{"1,000"}, do: inlineBacklog,
 		},
 		{

@@ -36,7 +36,7 @@ func (q *Queue) bring(p *local.Promise, id string, r durable.Record) {
 	}
 }
 
-// ending is an end that the store has told of.
+// ending is an end that the store has told of; as Detached, that it has no record of the job.
 type ending struct {
 	p      *local.Promise
 	id     string

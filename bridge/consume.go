@@ -101,7 +101,7 @@ func (s *session) room(ctx context.Context) {
 
 // slots is for how many more claims there is room, up to a batch.
 func (s *session) slots() int {
-	return min(s.r.crew.room(), 2*(s.r.opts.Workers+aheadMost)-s.heldCount(), maxClaim)
+	return min(s.r.crew.room(), 2*(s.r.opts.Workers+aheadMost)-s.heldCount(), maxClaims)
 }
 
 // claim asks until it is answered: the same request under the same number. It does not ask

@@ -31,7 +31,7 @@ func (t turn) takeSoon(soon <-chan time.Time) bool {
 const fewTaken = 64
 
 // shortBacklog is what quick workers claim in a tenth of a second or less.
-const shortBacklog = 16 * maxClaim
+const shortBacklog = 16 * maxClaims
 
 // taker is the session that can take so many jobs from an append now, with its turn held; nil: there is none, or it
 // has seen that others wait. Under load it is waited for, as long as its workers are quick and for some milliseconds at

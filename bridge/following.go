@@ -61,7 +61,7 @@ type following struct {
 	gone     []string            // those of sessions that have ended, still adopted
 	called   time.Duration       // when the follower was last answered
 	asks     map[string]question
-	endings  []ending // told by news
+	endings  []ending // that news will bring to their tickets
 }
 
 const (

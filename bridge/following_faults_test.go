@@ -229,7 +229,7 @@ func TestEndThatTheStoreKnowsBeforeTheWorkerDoes(t *testing.T) {
 // A result that the store had told of was lost where Shutdown came before it was the ticket's.
 func TestResultThatTheStoreKnowsAtShutdown(t *testing.T) {
 	t.Parallel()
-	bubble(t, "", func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil)
 		kind := b.handle(t, "count", func(_ context.Context, d *bridge.Delivery[int]) error {
 			return d.SetResult([]byte("r"), 0)
@@ -258,7 +258,7 @@ func TestResultThatTheStoreKnowsAtShutdown(t *testing.T) {
 // A ticket of a job that an operator had deleted was open for as long as its handler ran.
 func TestEndWhileTheHandlerRuns(t *testing.T) {
 	t.Parallel()
-	bubble(t, "", func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil)
 		gate := make(chan struct{})
 		defer close(gate)

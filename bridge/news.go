@@ -15,6 +15,8 @@ const (
 	readPause = time.Millisecond
 	// readWithin is in what time all that the store keeps for a follower is read.
 	readWithin = 5 * time.Second
+	// tellWithin is for how long an end that is known is left to the consumer that is about to tell it.
+	tellWithin = 5 * time.Second
 )
 
 // read has the notices of the store read, from now on until no ticket that is open is looked at.
@@ -93,9 +95,9 @@ func (f *following) await() (some bool, err error) {
 	return len(news.Notices) > 0 || news.Gap, nil
 }
 
-// conclude tells of the ends that are known, if no consumer of this process is about to know: its run of the job has ended; and of those
-// that it has not told of soon. all: all that had been noted was read before the store was asked for news, and what there was no record
-// of by then has no other end, once no consumer of this process has it.
+// conclude ends the tickets whose time has come. Those of jobs that have ended wait for the consumer of this process whose run of the job
+// has ended too, and tellWithin at most. Those of jobs that the store has no record of wait for all that had been noted to be read, and
+// for the consumer that has the job. asked: when the store was asked for what was read last; all: that was all.
 func (f *following) conclude(asked time.Duration, all bool) {
 	now := f.q.now()
 	f.mu.Lock()
@@ -103,11 +105,11 @@ func (f *following) conclude(asked time.Duration, all bool) {
 	kept := f.endings[:0]
 	for _, e := range f.endings {
 		_, life := e.p.Origin()
-		known := e.when <= asked && (all || asked-e.when > readWithin) && !f.holding(e.id, life, false)
-		if e.state != local.Detached {
-			known = now-e.when > readWithin || !f.holding(e.id, life, true)
+		due := now-e.when > tellWithin || !f.holding(e.id, life, true)
+		if e.state == local.Detached {
+			due = e.when <= asked && (all || asked-e.when > readWithin) && !f.holding(e.id, life, false)
 		}
-		if known {
+		if due {
 			over = append(over, e)
 		} else {
 			kept = append(kept, e)

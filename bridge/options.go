@@ -44,8 +44,8 @@ type Options struct {
 // RunOptions configures Run. The zero value of a field means its default; a
 // negative one is refused by name.
 type RunOptions struct {
-	// Workers is how many handlers run at once. 16. Claimed are at most twice as many, and up to 512
-	// more when handlers are so quick that these are begun within 5 ms.
+	// Workers is how many handlers run at once. 16. As many jobs are claimed, and up to 768 more when
+	// handlers are so quick that these are begun within 5 ms; as many again are being settled at most.
 	Workers int
 	// Grace is how long handlers may go on after Run's context has ended, before their
 	// own contexts do. 25 s.
@@ -74,13 +74,13 @@ const (
 	minLease            = 100 * time.Millisecond
 	defaultUnknownDelay = 10 * time.Second
 
-	// maxBatch and maxBatchBytes bound every request to the engine. 256 is the knee of the
+	// maxBatch and maxBatchBytes bound a request to the engine. 256 is the knee of the
 	// throughput curve: larger batches only make the server pause longer.
 	maxBatch      = 256
 	maxBatchBytes = 1 << 20
-	// maxClaim and maxSettle are more than maxBatch, so that what waits becomes less where workers are quick: nothing must
-	// wait for jobs to go to them directly.
-	maxClaim, maxSettle = 2 * maxBatch, 2 * maxBatch
+	// maxClaims is how many claims one request makes or settles. It is more than maxBatch, so that what waits becomes less where
+	// workers are quick: nothing must wait for jobs to go to them directly.
+	maxClaims = 2 * maxBatch
 
 	// callTimeout bounds one exchange with the engine. A call that ran into it is asked again.
 	callTimeout = 10 * time.Second

@@ -90,7 +90,7 @@ func (t *settler) batch() (batch []*execution, last bool) {
 			return batch, true
 		}
 		bytes += len(o.outcome.Result)
-		if len(batch) == maxSettle || len(batch) > 0 && (o.s != batch[0].s || bytes > maxBatchBytes) {
+		if len(batch) == maxClaims || len(batch) > 0 && (o.s != batch[0].s || bytes > maxBatchBytes) {
 			break
 		}
 		batch = append(batch, o)

@@ -7,8 +7,6 @@ Returns OK. UNKNOWN: there is no such follower, or no such sender.
 Called by follower.Adopt.
 ]]
 --#include queue_base
-following = true
---#include told
 --#include list_follower
 local s, on = arg(), arg()
 local sender = prefix .. 'sender:' .. s

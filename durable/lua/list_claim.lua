@@ -84,8 +84,9 @@ local function give(job_id, payload, job_kind, append)
   given = given + 1
 end
 
--- give_more gives what only some have of the job that was given last; numbers are its counts and marks.
-local counts = '%d %d %d %d %d %d'
+local six = '%d %d %d %d %d %d' -- attempts to marks
+
+-- give_more gives what only some have of the job that was given last.
 local function give_more(headers, numbers)
   local at = #more
   more[at + 1], more[at + 2], more[at + 3] = given - 1, headers or '', numbers
@@ -136,7 +137,7 @@ if number == last then
     if not f.err and (f[2] == token or f[2] == token .. '+') and not seen[ids[i]] then
       seen[ids[i]] = true
       give(ids[i], f[3], f[4], f[11])
-      give_more(f[5], string.format(counts, whole(f[6]) or 0, whole(f[7]) or 0, whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0,
+      give_more(f[5], string.format(six, whole(f[6]) or 0, whole(f[7]) or 0, whole(f[8]) or 0, whole(f[9]) or 0, whole(f[10]) or 0,
         (followed(f[11], f[12]) and 1 or 0) + (f[2] == token and 0 or 2)))
     end
   end
@@ -340,7 +341,7 @@ local function take(source)
           deliveries[size] = string.format('%d', before + 1)
           tokens[size] = token_for(token, f[15], f[16])
           if tokens[size] ~= token then marks = marks + 2 end
-          give_more(headers, string.format(counts, attempts, crashes, before + 1, max_attempts, timeout, marks))
+          give_more(headers, string.format(six, attempts, crashes, before + 1, max_attempts, timeout, marks))
         elseif headers or marks > 0 then
           give_more(headers, marks == 0 and '0 0 1 0 0 0' or '0 0 1 0 0 1')
         end

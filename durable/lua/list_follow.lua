@@ -12,14 +12,12 @@ Called by follower.Follow and follower.Await.
 A job that waits and has expired ends. Its record, where it leaves one, may be one too many until the next sweep.
 ]]
 --#include list_base
-following = true
---#include told
+--#include list_follower
 --#include list_limits
 --#include list_unique
 --#include list_retain
 --#include list_end
 --#include list_record
---#include list_follower
 local cursor, ids = arg(), tonumber(arg())
 local reply = {'OK', last}
 

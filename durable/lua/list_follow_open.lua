@@ -6,7 +6,6 @@ Called by OpenFollower of every engine in Redis.
 ]]
 --#include queue_base
 --#include list_engine
-following = true
 --#include told
 local nonce = arg()
 local next_sender = (whole(redis.call('HGET', counters, 'next_sender')) or 0) + 1

@@ -1,9 +1,11 @@
---[[ list_follower: a follower that asks for something. Not a script of its own. Needs told.
+--[[ list_follower: a follower that asks for something, and told with it. Not a script of its own.
 
 ARGV  follower   its identity
-Gives f, its keys follower and news, last (the entry noted last), renew and join.
+Gives what told gives, f, its keys follower and news, last (the entry noted last), renew and join.
 Answers UNKNOWN where there is no such follower (any more).
 ]]
+following = true
+--#include told
 local f = arg()
 local follower, news = follower_prefix .. f, prefix .. 'told:' .. f
 do

@@ -12,13 +12,11 @@ Called by follower.Follow and follower.Await.
 A job that waits and has expired ends, or, where other groups want it, is said to have: the claim that meets it ends it.
 ]]
 --#include stream_base
-following = true
---#include told
+--#include list_follower
 --#include stream_entry
 --#include stream_unique
 --#include stream_retain
 --#include stream_record
---#include list_follower
 local cursor, ids = arg(), tonumber(arg())
 local reply = {'OK', last}
 
