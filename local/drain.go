@@ -50,34 +50,33 @@ const drainStep = time.Millisecond
 // length, so that a regular drain is met exactly at any speed, the first release
 // included. Times are busy time, so that idleness is no slowness.
 type drainRate struct {
-	slots  float64       // weighted integral of the rate
-	time   float64       // the same of the time, in units of drainMemory
-	last   time.Duration // until when they are
-	recent int           // slots given back since last
-	latest time.Duration // when the last of these was
+	slots   float64       // weighted integral of the rate
+	time    float64       // the same of the time, in units of drainMemory
+	last    time.Duration // until when they are
+	counted int64         // slots given back until last
+	latest  time.Duration // when one was, as far as is known
 }
 
-// add notes that n slots were given back.
-func (r *drainRate) add(n int, busy time.Duration) {
-	r.recent += n
+// note is told how many slots have been given back in all, the last ones now.
+func (r *drainRate) note(released int64, busy time.Duration) {
 	r.latest = max(r.latest, busy)
 	if r.latest-r.last >= drainStep {
-		r.fold()
+		r.fold(released)
 	}
 }
 
 // fold makes the recent ones part of the past.
-func (r *drainRate) fold() {
+func (r *drainRate) fold(released int64) {
 	x, growth := r.stretch(r.latest)
 	keep := 1 / (1 + x*growth)
-	r.slots = (r.slots + float64(r.recent)*growth) * keep
+	r.slots = (r.slots + float64(released-r.counted)*growth) * keep
 	r.time = (r.time + x*growth) * keep
-	r.last, r.recent = r.latest, 0
+	r.last, r.counted = r.latest, released
 }
 
 // perSecond is the estimate, 0 if there has been no release.
-func (r *drainRate) perSecond(busy time.Duration) float64 {
-	if slot := r.perSlot(busy); slot > 0 {
+func (r *drainRate) perSecond(released int64, busy time.Duration) float64 {
+	if slot := r.perSlot(released, busy); slot > 0 {
 		return float64(time.Second) / slot
 	}
 	return 0
@@ -87,9 +86,9 @@ func (r *drainRate) perSecond(busy time.Duration) float64 {
 // While the current stretch is shorter than usual it tells nothing. Once it is longer it
 // counts as if it ended now with one release: a drain that stopped looks slower and slower,
 // but never slower than one slot in the time since: it may merely be slow.
-func (r *drainRate) perSlot(busy time.Duration) float64 {
-	if r.recent > 0 {
-		r.fold()
+func (r *drainRate) perSlot(released int64, busy time.Duration) float64 {
+	if released > r.counted {
+		r.fold(released)
 	}
 	if r.slots == 0 {
 		return 0
@@ -123,7 +122,7 @@ const glances = 8
 // slotTime is drain.perSlot now, or at most glances rejections ago. mu is held.
 func (f *Front[T]) slotTime() float64 {
 	if f.glanced%glances == 0 {
-		f.slotTimed = f.drain.perSlot(f.busy.at(f.now()))
+		f.slotTimed = f.drain.perSlot(f.released(), f.busy.at(f.now()))
 	}
 	f.glanced++
 	return f.slotTimed

@@ -79,19 +79,21 @@ type Front[T any] struct {
 	arrived       func(*Slot[T]) // told, under mu, of each admission; nil: nobody
 	start         time.Time      // all times below are since then
 
-	// crowded: every slot is held, and the front is not closed. It is written under mu and read
-	// without it, by calls that would not wait, to be refused before they make anything.
+	// crowded: every slot is held, and the front is not closed. It is written under mu and looked at
+	// without it first, by calls that would not wait, to be refused before they make anything.
 	crowded atomic.Bool
 	// measuring: sojourns are. Only a Func looks at them, so they are measured from the first
 	// call with one on, from the beginning if the default policy is one. Written under mu.
 	measuring atomic.Bool
-	retired   sync.Pool // waiters that have been
+	retired   sync.Pool               // waiters that have been
+	handful   int                     // how many jobs a hand has; 0: none is dealt
+	hand      atomic.Pointer[hand[T]] // goes before queue; written under mu; nil: none
 
 	// jobs is the hand-over to a Take that waits. It is never closed. It has room for one job
 	// and gets one only while parked is set, so that a send, under mu, never blocks.
 	jobs chan Slot[T]
 
-	// mu guards all that follows, and every decision on a slot is made under it.
+	// mu guards all that follows, and every decision on a slot is made under it, but for those of a hand.
 	//
 	// Order. A job goes to the end of queue in the critical section that admits it, also a
 	// waiting caller's: whoever frees the room puts the job there and only then wakes the
@@ -108,28 +110,33 @@ type Front[T any] struct {
 	//
 	// Races. A waiter is admitted by being taken off the list, and gives up by taking
 	// itself off it; Close takes all of them off. Whoever finds it on the list wins.
+	//
+	// What every admission and every release writes comes first and fits one cache line: that line is what
+	// the processors take from each other. All else that can be told from it is.
+	_           [cacheLine]byte
 	mu          sync.Mutex
-	held        int                 // slots
-	bytes       int64               // their payload
-	weights     *semaphore.Weighted // the same as a bound; nil: none. TryAcquire only, waiters are ours
-	highWater   int                 // of held
-	queue       queue[T]            // admitted and not taken, in the order of admission
-	queuedBytes int64               // their payload
-	lined       time.Duration       // when queue was last empty before a job came
-	parked      bool                // Take waits for a job
-	admissions  uint64              // so far; numbers the slots
-	waiters     waiters[T]
-	barriers    barriers
-	closed      *policy.Rejection // once closed, what everybody gets
-	counts      counts
-	busy        stopwatch // runs while held > 0
-	drain       drainRate
-	slotTimed   float64       // as slotTime has last looked
-	glanced     int           // rejections since the last release
-	jitter      uint64        // of the last rejection; see spread
-	measured    time.Duration // sojourns are since then, once they are
-	sojourns    sojourns
-	alarm       alarm
+	held        int      // slots
+	bytes       int64    // their payload
+	admissions  uint64   // so far; numbers the slots
+	queuedBytes int64    // the payload of those in queue
+	queue       queue[T] // admitted and not taken, in the order of admission
+
+	weights   *semaphore.Weighted // bytes as a bound; nil: none. TryAcquire only, waiters are ours
+	highWater int                 // of held
+	lined     time.Duration       // when queue was last empty before a job came
+	parked    bool                // Take waits for a job
+	waiters   waiters[T]
+	barriers  barriers
+	closed    *policy.Rejection // once closed, what everybody gets
+	counts    counts
+	busy      stopwatch // runs while held > 0
+	drain     drainRate
+	slotTimed float64       // as slotTime has last looked
+	glanced   int           // rejections since the last release
+	jitter    uint64        // of the last rejection; see spread
+	measured  time.Duration // sojourns are since then, once they are
+	sojourns  sojourns
+	alarm     alarm
 }
 
 // NewFront makes an empty front. It starts no goroutine.
@@ -201,7 +208,6 @@ func (f *Front[T]) Admit(ctx context.Context, job T, size int64, p policy.Policy
 
 	now := f.nowFor(p)
 	f.mu.Lock()
-	f.counts.submitted++
 	switch {
 	case f.closed != nil:
 		f.counts.rejected[policy.ReasonClosed]++
@@ -238,6 +244,9 @@ func (f *Front[T]) nowFor(p policy.Policy) time.Duration {
 	return unread
 }
 
+// cacheLine is the bytes of one, of nearly all processors.
+const cacheLine = 64
+
 // unread stands for a time that was not asked for.
 const unread = time.Duration(-1)
 
@@ -249,16 +258,24 @@ func (f *Front[T]) read(now time.Duration) time.Duration {
 	return now
 }
 
-// full reports whether a call would be refused in this instant for want of a slot, as far as
-// that can be told without a lock. false may be wrong.
-func (f *Front[T]) full(ctx context.Context, size int64, p policy.Policy) bool {
+// refuseFull refuses a call that is to be refused for want of a slot, before anything is made for it. nil: it may have to be, or
+// not.
+func (f *Front[T]) refuseFull(ctx context.Context, size int64, p policy.Policy) *policy.Rejection {
 	if !f.crowded.Load() {
-		return false
+		return nil
 	}
 	if p.IsZero() {
 		p = f.fallback
 	}
-	return p.Kind() == policy.KindReject && size >= 0 && (f.byteCapacity == 0 || size <= f.byteCapacity) && ctx.Err() == nil
+	if apt := p.Kind() == policy.KindReject && size >= 0 && (f.byteCapacity == 0 || size <= f.byteCapacity) && ctx.Err() == nil; !apt {
+		return nil
+	}
+	f.mu.Lock()
+	if f.collect(unread); !f.crowded.Load() { // a moment ago, or by what has ended on the hand
+		f.mu.Unlock()
+		return nil
+	}
+	return f.refuseAndUnlock(policy.ReasonFull, policy.StageFront, 0, nil)
 }
 
 // plan turns p into a plain policy: the default for the zero value, the decision of a Func.
@@ -282,6 +299,9 @@ func (f *Front[T]) plan(p policy.Policy, size int64) (policy.Policy, error) {
 
 // reserve takes a slot of that size, if it fits. mu is held.
 func (f *Front[T]) reserve(size int64, now time.Duration) bool {
+	if f.held >= f.capacity {
+		f.collect(now)
+	}
 	if f.held >= f.capacity || f.weights != nil && !f.weights.TryAcquire(size) {
 		return false
 	}
@@ -293,7 +313,10 @@ func (f *Front[T]) reserve(size int64, now time.Duration) bool {
 		f.crowded.Store(f.closed == nil)
 	}
 	f.bytes += size
-	f.highWater = max(f.highWater, f.held)
+	if f.held > f.highWater {
+		f.collect(now)
+		f.highWater = max(f.highWater, f.held)
+	}
 	return true
 }
 
@@ -301,7 +324,6 @@ func (f *Front[T]) reserve(size int64, now time.Duration) bool {
 // held.
 func (f *Front[T]) enter(job T, size int64, now time.Duration) {
 	f.admissions++
-	f.counts.accepted++
 	if f.parked {
 		f.parked = false
 		f.jobs <- Slot[T]{Job: job, size: size, number: f.admissions, admitted: now}
@@ -321,6 +343,7 @@ func (f *Front[T]) enter(job T, size int64, now time.Duration) {
 // displaceAndUnlock admits a job in the place of the oldest queued ones. mu is held, and
 // released.
 func (f *Front[T]) displaceAndUnlock(job T, size int64, now time.Duration) (bool, error) {
+	f.recall(now)
 	// What the evicted must make up for. While somebody waits, free room is spoken for.
 	slots, bytes := 1, int64(0)
 	if f.weights != nil {
@@ -366,12 +389,12 @@ func (f *Front[T]) displaceAndUnlock(job T, size int64, now time.Duration) (bool
 // rejection for it, with the front's numbers filled in. It does not block.
 func (f *Front[T]) Refuse(reason policy.Reason, stage policy.Stage, cause error) *policy.Rejection {
 	f.mu.Lock()
-	f.counts.submitted++
 	return f.refuseAndUnlock(reason, stage, 0, cause)
 }
 
 // refuseAndUnlock counts a rejection and describes it. mu is held, and released.
 func (f *Front[T]) refuseAndUnlock(reason policy.Reason, stage policy.Stage, waited time.Duration, cause error) *policy.Rejection {
+	f.collect(unread)
 	f.counts.rejected[reason]++
 	f.jitter += golden
 	held, bytes, slotTime, before := f.held, f.bytes, f.slotTime(), float64(f.held+f.waiters.n)*spread(f.jitter)
@@ -398,6 +421,7 @@ func (f *Front[T]) Close() {
 	if f.closed != nil {
 		return
 	}
+	f.collect(unread)
 	f.crowded.Store(false)
 	f.closed = &policy.Rejection{
 		Reason:       policy.ReasonClosed,

@@ -127,6 +127,7 @@ func NewPool(o *PoolOptions) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	front.handful = handful
 	p := &Pool{front: front, gone: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.crew = crew{p: p, size: o.Workers}
@@ -178,8 +179,8 @@ func (p *Pool) TrySubmit(fn func(ctx context.Context) error) (*Ticket, error) {
 var errNilTask = errors.New("local: task is nil")
 
 func (p *Pool) submit(ctx context.Context, w work, g *Group, size int64, pl policy.Policy) (*Ticket, error) {
-	if p.front.full(ctx, size, pl) { // then there is no ticket to be made
-		return nil, p.front.Refuse(policy.ReasonFull, policy.StageFront, nil)
+	if refusal := p.front.refuseFull(ctx, size, pl); refusal != nil { // then there is no ticket to be made
+		return nil, refusal
 	}
 	t := task{work: w, holder: newHolder(g)}
 	accepted, err := p.front.Admit(ctx, t, size, pl)
@@ -265,6 +266,7 @@ func (p *Pool) Stats() PoolStats {
 	s := p.crew.ends
 	s.Front = p.front.stats(p.front.now())
 	s.Workers, s.Started = p.crew.size, p.crew.present
+	s.Completed = s.Front.Released - s.Dead - s.Cancelled - s.Abandoned
 	s.Running = s.Front.Length - s.Front.Queued
 	return s
 }

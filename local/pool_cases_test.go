@@ -173,6 +173,7 @@ func TestCase12_ATicketIsNotCancelledWhileItsTaskRunsOn(t *testing.T) {
 func TestNoTaskIsLeftLyingWhileWorkersSleep(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, &local.PoolOptions{Workers: 8})
+	p.DealHands(7) // to the first of eight
 	for round := range 2000 {
 		// Eight tasks that end only together: each needs a worker of its own.
 		var together sync.WaitGroup
@@ -291,7 +292,7 @@ func poolStress(t *testing.T, o local.PoolOptions, stopping bool) {
 	}
 	if ends[local.Completed] != completed.Load() || s.Completed != completed.Load() || ends[local.Dead]+ends[local.Cancelled] < failed.Load() ||
 		ends[local.Dead] != s.Dead || ends[local.Cancelled] != s.Cancelled || ends[local.Abandoned] != s.Abandoned ||
-		ends[local.Evicted] != s.Front.Evicted || ends[local.Dropped] != s.Front.Dropped || s.Front.Length != 0 || s.Started != 0 {
+		ends[local.Evicted] != s.Front.Evicted || ends[local.Dropped] != s.Front.Dropped || s.Front.Length != 0 || s.Front.Bytes != 0 || s.Started != 0 {
 		t.Errorf("completed %d, failed %d, %v, %+v", completed.Load(), failed.Load(), ends, s)
 	}
 }

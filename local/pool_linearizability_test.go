@@ -46,9 +46,9 @@ func TestPoolIsLinearizable(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	counts := map[answer]int{}
-	for i := range 150 {
+	for i := range 300 {
 		capacity := []int{1, 2, 3, 8}[i%4]
-		h := recordPool(t, capacity, seed+uint64(i))
+		h := recordPool(t, capacity, 1+i%3, seed+uint64(i))
 		model := porcupine.Model{
 			Init: func() any { return places(0) },
 			Step: func(state, input, output any) (bool, any) {
@@ -73,13 +73,14 @@ func TestPoolIsLinearizable(t *testing.T) {
 	}
 }
 
-func recordPool(t *testing.T, capacity int, seed uint64) *frontHistory {
+func recordPool(t *testing.T, capacity, hands int, seed uint64) *frontHistory {
 	t.Helper()
 	const clients, each = 5, 16
 	p, err := local.NewPool(&local.PoolOptions{Workers: 2, Capacity: capacity})
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.DealHands(hands)
 	h := &frontHistory{}
 	var submitting, ending sync.WaitGroup
 	for client := range clients {

@@ -3,9 +3,9 @@ package local
 // queue is slots in the order in which they came: a ring that doubles when it is full. A front
 // never has more in it than its capacity. The zero value is an empty one.
 type queue[T any] struct {
-	ring []Slot[T] // as long as a power of two, or empty
-	head int       // the first one's place
+	head int // the first one's place
 	n    int
+	ring []Slot[T] // as long as a power of two, or empty
 }
 
 // push returns the place of a new one at the end, which is zero and to be filled in.
@@ -52,4 +52,14 @@ func (q *queue[T]) remove(out []Slot[T], match func(T) bool) []Slot[T] {
 	}
 	q.n = kept
 	return out
+}
+
+// putBack puts one before the oldest one.
+func (q *queue[T]) putBack(s Slot[T]) {
+	if q.n == len(q.ring) {
+		q.grow()
+	}
+	q.head = (q.head - 1) & (len(q.ring) - 1)
+	q.ring[q.head] = s
+	q.n++
 }

@@ -94,6 +94,7 @@ func (p *Pool) stop() {
 	f := p.front
 	now := f.now()
 	f.mu.Lock()
+	f.recall(now)
 	bytes := f.queuedBytes
 	slots := f.gather(nil, 0, math.MaxInt, math.MaxInt64)
 	f.depart(slots)

@@ -151,18 +151,18 @@ func (f *Front[T]) free(now time.Duration, n int, bytes int64) {
 	if f.held == n {
 		now = f.read(now)
 	}
-	if now == unread {
-		f.drain.recent += n // those after the last look count with the next
-	} else {
-		f.drain.add(n, f.busy.at(now))
+	if f.glanced != 0 {
+		f.glanced = 0
 	}
-	f.glanced = 0
 	f.letGo(bytes)
-	f.counts.released += int64(n)
 	if f.held == f.capacity {
 		f.crowded.Store(false)
 	}
-	if f.held -= n; f.held == 0 {
+	f.held -= n
+	if now != unread { // those after the last look count with the next
+		f.drain.note(f.released(), f.busy.at(now))
+	}
+	if f.held == 0 {
 		f.busy.halt(now)
 	}
 	if f.waiters.first != nil {
@@ -183,5 +183,6 @@ func (f *Front[T]) letGo(bytes int64) {
 func (f *Front[T]) Barrier() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.recall(unread)
 	return f.barriers.raise(f.admissions, f.held)
 }

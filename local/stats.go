@@ -39,10 +39,11 @@ func (s FrontStats) RejectedTotal() int64 {
 	return total
 }
 
-// counts are the front's counters, guarded by its mutex.
+// counts are the ends of calls that are not admissions, guarded by the front's mutex, and the evictions. The other counts
+// follow from them.
 type counts struct {
-	submitted, accepted, dropped, evicted, released int64
-	rejected                                        [policy.NumReasons]int64
+	dropped, evicted int64
+	rejected         [policy.NumReasons]int64
 }
 
 // Stats reads all numbers at one instant. It does not block.
@@ -55,23 +56,28 @@ func (f *Front[T]) Stats() FrontStats {
 
 // stats is Stats while mu is held.
 func (f *Front[T]) stats(now time.Duration) FrontStats {
-	return FrontStats{
-		Submitted:    f.counts.submitted,
-		Accepted:     f.counts.accepted,
+	left := f.collect(now)
+	s := FrontStats{
+		Accepted:     int64(f.admissions),
 		Dropped:      f.counts.dropped,
 		Evicted:      f.counts.evicted,
-		Released:     f.counts.released,
+		Released:     f.released(),
 		Rejected:     f.counts.rejected,
 		Length:       f.held,
 		Capacity:     f.capacity,
 		HighWater:    f.highWater,
-		Queued:       f.queue.n,
+		Queued:       f.queue.n + left,
 		Waiting:      f.waiters.n,
 		Bytes:        f.bytes,
 		ByteCapacity: f.byteCapacity,
-		DrainRate:    f.drain.perSecond(f.busy.at(now)),
+		DrainRate:    f.drain.perSecond(f.released(), f.busy.at(now)),
 	}
+	s.Submitted = s.Accepted + s.RejectedTotal() + s.Dropped + int64(s.Waiting)
+	return s
 }
+
+// released is how many slots have been given back. mu is held.
+func (f *Front[T]) released() int64 { return int64(f.admissions) - f.counts.evicted - int64(f.held) }
 
 // Pressure says how close the front is to refusing, 0 to 1: the largest of the shares of
 // slots, bytes and durable backlog in use. It does not block.
@@ -79,6 +85,7 @@ func (f *Front[T]) Pressure() float64 {
 	backlog := f.backlog()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.collect(unread)
 	return max(backlog, f.fill())
 }
 
@@ -99,6 +106,7 @@ func (f *Front[T]) snapshot(size int64, now time.Duration) policy.Snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.measuring.Load() {
+		f.recall(now)
 		f.measured = now
 		f.measuring.Store(true)
 		if f.sojourns.taken == unread {
@@ -116,7 +124,7 @@ func (f *Front[T]) snapshot(size int64, now time.Duration) policy.Snapshot {
 		HeadSojourn:  f.sojourns.head(now, f.standing(now)),
 		MinSojourn:   f.sojourns.min(now, f.standing(now)),
 		SinceEmpty:   busy,
-		DrainRate:    f.drain.perSecond(f.busy.at(now)),
+		DrainRate:    f.drain.perSecond(f.released(), f.busy.at(now)),
 		Backlog:      backlog,
 	}
 }
@@ -139,7 +147,7 @@ func (f *Front[T]) standing(now time.Duration) time.Duration {
 func (f *Front[T]) sojourned(now, admitted time.Duration) {
 	if f.measuring.Load() {
 		f.sojourns.add(now, now-max(admitted, f.measured))
-	} else {
+	} else if f.sojourns.taken != now {
 		f.sojourns.taken = now
 	}
 }

@@ -106,10 +106,11 @@ func (f *Front[T]) waitAndUnlock(ctx context.Context, job T, size int64, limit, 
 	if left <= 0 { // the deadline has passed, but the context does not know yet
 		return false, f.refuseAndUnlock(policy.ReasonTimeout, policy.StageFront, 0, context.DeadlineExceeded)
 	}
-	if rate := f.drain.perSecond(f.busy.at(began)); rate > 0 && float64(f.waiters.n+1)/rate > left.Seconds() {
+	if rate := f.drain.perSecond(f.released(), f.busy.at(began)); rate > 0 && float64(f.waiters.n+1)/rate > left.Seconds() {
 		return false, f.refuseAndUnlock(policy.ReasonPredicted, policy.StageFront, 0, nil)
 	}
 	w := f.enlist(job, size)
+	f.recall(began) // what has ended since there was no room makes it
 	f.unlock(true)
 
 	var timeout <-chan time.Time

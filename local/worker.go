@@ -21,7 +21,7 @@ type crew struct {
 	seeking bool    // see above
 	idle    *worker // those who sleep, the last one first: it is the warmest
 	stopped bool
-	ends    PoolStats // the counts of ends
+	ends    PoolStats // the counts of ends that are no completion
 }
 
 // worker is one of them. While it sleeps it belongs to the crew, else to its goroutine.
@@ -65,6 +65,7 @@ func (c *crew) rouse(seeking bool) {
 // resize changes the number. mu is held.
 func (c *crew) resize(size int) {
 	c.size = size
+	c.p.front.recall(unread)
 	for surplus := c.serving - size; surplus > 0 && c.idle != nil; surplus-- {
 		c.rouse(false)
 	}
@@ -146,6 +147,9 @@ func (w *worker) look() time.Duration {
 // turn ends the task that was run and takes the next one, in one step; it sleeps while there
 // is none. False: the worker has ended.
 func (w *worker) turn() bool {
+	if w.playOn() {
+		return true
+	}
 	c, f := &w.p.crew, w.p.front
 	for {
 		last, state, cause := w.slot.Job, Completed, error(nil)
@@ -164,9 +168,7 @@ func (w *worker) turn() bool {
 				f.barriers.leave(w.slot.number)
 			}
 			f.free(now, 1, w.slot.size)
-			if state == Completed {
-				c.ends.Completed++
-			} else {
+			if state != Completed {
 				c.count(state, cause)
 			}
 		}
@@ -174,21 +176,13 @@ func (w *worker) turn() bool {
 			w.seeking, c.seeking = false, false
 		}
 		found, leaving := false, c.serving > c.size
-		switch {
-		case leaving:
+		if leaving {
 			c.serving--
-		case f.queue.n > 0:
-			found = true
-			w.slot = *f.queue.first()
-			f.drop()
-			f.sojourned(now, w.slot.admitted)
-		default:
+			w.slot = Slot[task]{}
+		} else if w.slot, found = f.pick(now, w.stride > 1); !found {
 			w.next, c.idle = c.idle, w
 		}
-		if !found {
-			w.slot = Slot[task]{}
-		}
-		if f.queue.n > 0 {
+		if f.queue.n > 0 || f.hand.Load() != nil {
 			c.arouse()
 		}
 		f.unlock(false)
@@ -204,6 +198,23 @@ func (w *worker) turn() bool {
 		}
 		<-w.wake
 	}
+}
+
+// playOn is turn without the mutex, off the hand, after a task that has completed, and without a look at the clock.
+func (w *worker) playOn() bool {
+	h := w.p.front.hand.Load()
+	if h == nil || w.blind == 0 || w.err != nil || w.slot.size > 0 || w.slot.Job.work == nil {
+		return false
+	}
+	last := w.slot.Job
+	s, found, counted := h.next(true)
+	if !counted {
+		return false
+	}
+	w.blind--
+	w.slot = s
+	last.finish(Completed, nil)
+	return found
 }
 
 // failure says what it is that a task ended with err.
