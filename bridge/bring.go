@@ -16,11 +16,7 @@ func (q *Queue) bring(p *local.Promise, id string, r durable.Record) {
 	}
 	switch r.State {
 	case durable.StatePending, durable.StateScheduled:
-		if p.Claimed() { // since
-			p.MarkEnqueued()
-		} else {
-			p.MarkRequeued()
-		}
+		p.MarkWaiting()
 	case durable.StateProcessing:
 		p.MarkStarted()
 	case durable.StateCompleted:

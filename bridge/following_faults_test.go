@@ -275,3 +275,58 @@ func TestEndWhileTheHandlerRuns(t *testing.T) {
 		ends(t, ticket, bridge.ErrGone, "")
 	})
 }
+
+// What others made of a job before a worker of this process got it says nothing about where it is now, whenever it is read.
+func TestNewsThatIsOlderThanTheClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := setupApart(t, func(context.Context, *bridge.Delivery[int]) error { return errors.New("not here") })
+		gate := make(chan struct{})
+		if err := a.kind.Handle(func(context.Context, *bridge.Delivery[int]) error { <-gate; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		a.producer.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpFollowAwait)
+		ticket := submitJob(t, a.kind, bridge.Job[int]{ID: "a"})
+		done := ticket.Done()
+		a.consumer.run(t, nil)
+		synctest.Wait()
+		a.consumer.stop()
+		<-a.consumer.ran
+		a.producer.run(t, nil)
+		soon(t, ticket.Started())
+		a.producer.outage.end()
+		time.Sleep(time.Minute)
+		if s := ticket.State(); s != local.Processing {
+			t.Errorf("%v while its handler runs", s)
+		}
+		close(gate)
+		soon(t, done)
+		ends(t, ticket, nil, "")
+	})
+}
+
+// Nor is it lost where the claim is.
+func TestNewsWhileAClaimIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := setupApart(t, func(context.Context, *bridge.Delivery[int]) error { return bridge.Snooze(6 * time.Hour) })
+		gate := make(chan struct{})
+		if err := a.kind.Handle(func(context.Context, *bridge.Delivery[int]) error { <-gate; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		a.producer.run(t, &bridge.RunOptions{Lease: 10 * time.Second})
+		ticket := submitJob(t, a.kind, bridge.Job[int]{ID: "a"})
+		soon(t, ticket.Started())
+		a.producer.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpRenew, durabletest.OpSweep, durabletest.OpClaim)
+		a.consumer.run(t, nil)
+		time.Sleep(10 * time.Minute)
+		if n := a.consumer.q.Counters().Snoozed; n != 1 {
+			t.Fatalf("%d snoozed: this shows nothing", n)
+		}
+		close(gate)
+		time.Sleep(10 * time.Minute)
+		if s := ticket.State(); s != local.Enqueued {
+			t.Errorf("%v while it waits", s)
+		}
+	})
+}

@@ -179,8 +179,11 @@ func (e *execution) moveTicket(event Event) {
 		q.finish(e.ticket, id, local.Dead, e.err)
 	case EventGone:
 		q.finish(e.ticket, id, local.Cancelled, ErrGone)
-	case EventStale: // the job is somebody else's now, the ticket with it
+	case EventStale: // the job is somebody else's now, the ticket with it; what we heard of it meanwhile did not count
 		q.watched.Unclaim(e.ticket)
+		if e.ticket.LookedAt() {
+			q.following.ask(question{}, id)
+		}
 	default:
 		e.ticket.MarkRequeued()
 		q.watched.Unclaim(e.ticket)

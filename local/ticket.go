@@ -221,6 +221,17 @@ func (p *Promise) MarkRequeued() {
 	p.ticket.set(func(State) State { return Enqueued }, wasEnqueued)
 }
 
+// MarkWaiting is MarkRequeued for what the store tells: while a worker of this process has the job that is older than its claim, and
+// says only that the job is durable.
+func (p *Promise) MarkWaiting() {
+	p.ticket.set(func(s State) State {
+		if p.Claimed() { // or this is tried again
+			return max(s, Enqueued)
+		}
+		return Enqueued
+	}, wasEnqueued)
+}
+
 // End ends the ticket, and reports whether this call did: the first one does. cause may be
 // nil. For Completed it is ignored.
 func (p *Promise) End(state State, cause error) bool {
