@@ -254,7 +254,7 @@ func (f *following) join(ctx context.Context, ids []string, take func(durable.Re
 // the store answers or ctx ends.
 func (q *Queue) Follow(ctx context.Context, id string) (*Ticket, error) {
 	f := &q.following
-	if err := validateID("follow: the ID", id); err != nil {
+	if err := validateLength("follow: the ID", id, durable.MaxIDBytes); err != nil {
 		return nil, err
 	}
 	if f.engine == nil {

@@ -25,7 +25,7 @@ import (
 // It blocks for two exchanges with the store, and before that while one is under way that may store the job; at
 // most until ctx ends, whose error and cause it returns then: the job may be cancelled or not.
 func (q *Queue) Cancel(ctx context.Context, id string) (durable.Cancelled, error) {
-	if err := validateID("cancel: the ID", id); err != nil {
+	if err := validateLength("cancel: the ID", id, durable.MaxIDBytes); err != nil {
 		return durable.Cancelled{}, err
 	}
 	found := false

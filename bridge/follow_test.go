@@ -129,7 +129,7 @@ func TestFollow(t *testing.T) {
 	bubble(t, "an invalid ID is refused by name, as by Cancel", func(t *testing.T) {
 		a := setupApart(t, nop)
 		for id, says := range map[string]string{
-			"": "the ID is empty", strings.Repeat("x", 300): "the ID has 300 bytes, more than 256", "a\x00": "the ID has a control character",
+			"": "the ID is empty", strings.Repeat("x", 1025): "the ID has 1025 bytes, more than 1024",
 		} {
 			_, err := a.producer.q.Follow(t.Context(), id)
 			if err == nil || !strings.Contains(err.Error(), "bridge: follow: "+says) || strings.Contains(err.Error(), "NewID") {
@@ -140,6 +140,27 @@ func TestFollow(t *testing.T) {
 				t.Errorf("cancel: %v", err)
 			}
 		}
+	})
+	bubble(t, "of a job whose ID others have made, as by Cancel", func(t *testing.T) {
+		a := setupApart(t, nop)
+		id := "\x00" + strings.Repeat("x", 1023)
+		p, err := a.memory.OpenProducer(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Append(t.Context(), 1, []*durable.Job{{ID: id, Kind: "count", Payload: []byte("1")}}); err != nil || got.Taken != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		ticket, err := a.producer.q.Follow(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := ticket.Done()
+		if _, err := a.consumer.q.Cancel(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+		soon(t, done)
+		ends(t, ticket, local.ErrCancelled, "")
 	})
 	bubble(t, "an engine that does not tell", func(t *testing.T) {
 		q, err := bridge.Open(withoutPriority{durable.NewMemory(nil)}, nil)

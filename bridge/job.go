@@ -190,13 +190,20 @@ func decodeHeaders(raw []byte) (map[string]string, error) {
 }
 
 func validateID(what, id string) error {
+	if err := validateLength(what, id, maxIDLen); err != nil {
+		return err
+	}
+	return validateName(what, id)
+}
+
+func validateLength(what, id string, most int) error {
 	switch {
 	case id == "":
 		return fmt.Errorf("bridge: %s is empty", what)
-	case len(id) > maxIDLen:
-		return fmt.Errorf("bridge: %s has %d bytes, more than %d", what, len(id), maxIDLen)
+	case len(id) > most:
+		return fmt.Errorf("bridge: %s has %d bytes, more than %d", what, len(id), most)
 	}
-	return validateName(what, id)
+	return nil
 }
 
 // validateName refuses what would be unreadable in a key, a log or a terminal.

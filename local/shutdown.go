@@ -161,7 +161,7 @@ func (p *Pool) Run(ctx context.Context, o *RunOptions) error {
 	}
 	defer p.running.Store(false)
 	if p.front.isClosed() {
-		return fmt.Errorf("local: run: %w", policy.ErrClosed)
+		return fmt.Errorf("local: run: %w", ErrShutdown)
 	}
 	if o.Workers > 0 {
 		if err := p.Resize(o.Workers); err != nil {
