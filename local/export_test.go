@@ -12,3 +12,11 @@ func (p *Pool) InHand() (left, ended int) {
 	word := h.word.Load()
 	return len(h.left(word)), int(word >> begunBits)
 }
+
+// BusyAsHeld reports whether the time counts as busy exactly while something is held.
+func (p *Pool) BusyAsHeld() bool {
+	p.front.mu.Lock()
+	defer p.front.mu.Unlock()
+	p.front.collect()
+	return p.front.busy.running == (p.front.held > 0)
+}

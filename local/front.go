@@ -86,7 +86,7 @@ type Front[T any] struct {
 	// call with one on, from the beginning if the default policy is one. Written under mu.
 	measuring atomic.Bool
 	retired   sync.Pool               // waiters that have been
-	handful   int                     // how many jobs a hand has; 0: none is dealt
+	handful   int                     // how many jobs a hand has; set where there is a crew to pick
 	hand      atomic.Pointer[hand[T]] // goes before queue; written under mu; nil: none
 
 	// jobs is the hand-over to a Take that waits. It is never closed. It has room for one job
@@ -111,8 +111,8 @@ type Front[T any] struct {
 	// Races. A waiter is admitted by being taken off the list, and gives up by taking
 	// itself off it; Close takes all of them off. Whoever finds it on the list wins.
 	//
-	// What every admission and every release writes comes first and fits one cache line: that line is what
-	// the processors take from each other. All else that can be told from it is.
+	// What every admission and every release writes comes first, and apart from what is only read: that is what the
+	// processors take from each other. All else that can be told from it is.
 	_           [cacheLine]byte
 	mu          sync.Mutex
 	held        int      // slots
@@ -127,6 +127,7 @@ type Front[T any] struct {
 	parked    bool                // Take waits for a job
 	waiters   waiters[T]
 	barriers  barriers
+	spare     *hand[T]          // the last one, for the next; nil: none
 	closed    *policy.Rejection // once closed, what everybody gets
 	counts    counts
 	busy      stopwatch // runs while held > 0
@@ -271,7 +272,7 @@ func (f *Front[T]) refuseFull(ctx context.Context, size int64, p policy.Policy) 
 		return nil
 	}
 	f.mu.Lock()
-	if f.collect(unread); !f.crowded.Load() { // a moment ago, or by what has ended on the hand
+	if f.collect(); !f.crowded.Load() { // a moment ago, or by what has ended on the hand
 		f.mu.Unlock()
 		return nil
 	}
@@ -300,7 +301,7 @@ func (f *Front[T]) plan(p policy.Policy, size int64) (policy.Policy, error) {
 // reserve takes a slot of that size, if it fits. mu is held.
 func (f *Front[T]) reserve(size int64, now time.Duration) bool {
 	if f.held >= f.capacity {
-		f.collect(now)
+		f.collect()
 	}
 	if f.held >= f.capacity || f.weights != nil && !f.weights.TryAcquire(size) {
 		return false
@@ -314,7 +315,7 @@ func (f *Front[T]) reserve(size int64, now time.Duration) bool {
 	}
 	f.bytes += size
 	if f.held > f.highWater {
-		f.collect(now)
+		f.collect()
 		f.highWater = max(f.highWater, f.held)
 	}
 	return true
@@ -343,7 +344,12 @@ func (f *Front[T]) enter(job T, size int64, now time.Duration) {
 // displaceAndUnlock admits a job in the place of the oldest queued ones. mu is held, and
 // released.
 func (f *Front[T]) displaceAndUnlock(job T, size int64, now time.Duration) (bool, error) {
-	f.recall(now)
+	f.recall()
+	if f.waiters.first == nil && f.reserve(size, now) { // what has ended on the hand just now made room
+		f.enter(job, size, now)
+		f.unlock(false)
+		return true, nil
+	}
 	// What the evicted must make up for. While somebody waits, free room is spoken for.
 	slots, bytes := 1, int64(0)
 	if f.weights != nil {
@@ -394,7 +400,9 @@ func (f *Front[T]) Refuse(reason policy.Reason, stage policy.Stage, cause error)
 
 // refuseAndUnlock counts a rejection and describes it. mu is held, and released.
 func (f *Front[T]) refuseAndUnlock(reason policy.Reason, stage policy.Stage, waited time.Duration, cause error) *policy.Rejection {
-	f.collect(unread)
+	if reason != policy.ReasonFull || f.held < f.capacity { // else that is decided by what was collected
+		f.collect()
+	}
 	f.counts.rejected[reason]++
 	f.jitter += golden
 	held, bytes, slotTime, before := f.held, f.bytes, f.slotTime(), float64(f.held+f.waiters.n)*spread(f.jitter)
@@ -421,7 +429,7 @@ func (f *Front[T]) Close() {
 	if f.closed != nil {
 		return
 	}
-	f.collect(unread)
+	f.collect()
 	f.crowded.Store(false)
 	f.closed = &policy.Rejection{
 		Reason:       policy.ReasonClosed,

@@ -15,6 +15,8 @@ import (
 type hand[T any] struct {
 	word  atomic.Uint64 // how many of slots were begun, how many jobs have ended since it was collected, and isDead
 	slots []Slot[T]     // one that was begun belongs to who began it
+	taken atomic.Int32  // how many he has taken
+	begun int32         // how many were, when the hand was taken back
 }
 
 const (
@@ -43,6 +45,7 @@ func (h *hand[T]) next(ending bool) (s Slot[T], found, counted bool) {
 	}
 	s = h.slots[n-1]
 	h.slots[n-1] = Slot[T]{} // keep nothing alive
+	h.taken.Add(1)
 	return s, true, true
 }
 
@@ -51,14 +54,14 @@ func (h *hand[T]) left(word uint64) []Slot[T] {
 	return h.slots[min(word&begunMask, uint64(len(h.slots))):]
 }
 
-// pick takes the next job off the hand, or off the queue, and deals the next hand from that, if jobs are quick: the time of an
-// end on a hand is known only as that at which it is collected. mu is held.
+// pick takes the next job off the hand, or off the queue, and deals the next hand from that, if jobs are quick: when those of a
+// hand end is not known to the millisecond. mu is held.
 func (f *Front[T]) pick(now time.Duration, quick bool) (s Slot[T], found bool) {
 	if h := f.hand.Load(); h != nil {
 		if s, found, _ = h.next(false); found {
 			return s, true
 		}
-		f.recall(now)
+		f.recall()
 	}
 	if f.queue.n == 0 {
 		return s, false
@@ -78,45 +81,56 @@ func (f *Front[T]) patient() bool {
 }
 
 // deal makes a hand of the first ones of the queue. mu is held, and there is none.
+//
+// It is the last one again, if all who began something on that have it: memory that is new is dearer than all else about a hand. Who
+// had found the last one and steps only now ends a job and begins one, as is right.
 func (f *Front[T]) deal() {
-	h := &hand[T]{slots: make([]Slot[T], f.handful)}
+	h := f.spare
+	if h == nil || h.taken.Load() != h.begun {
+		h = &hand[T]{slots: make([]Slot[T], f.handful)}
+	}
+	f.spare = nil
 	for i := range h.slots {
 		h.slots[i] = *f.queue.first()
 		f.drop()
 	}
+	h.taken.Store(0)
+	h.word.Store(0)
 	f.hand.Store(h)
 }
 
-// collect gives back the slots of jobs that have ended on the hand, and tells how many have not begun. now may be unread. mu
-// is held.
-func (f *Front[T]) collect(now time.Duration) (left int) {
+// collect gives back the slots of jobs that have ended on the hand, and tells how many have not begun. mu is held.
+func (f *Front[T]) collect() (left int) {
 	h := f.hand.Load()
 	if h == nil {
 		return 0
 	}
 	word := h.word.And(begunMask)
-	f.count(now, word)
+	f.count(word)
 	return len(h.left(word))
 }
 
 // recall collects, and puts what has not begun back on the queue: there is no hand any more. mu is held.
-func (f *Front[T]) recall(now time.Duration) {
+func (f *Front[T]) recall() {
 	h := f.hand.Load()
 	if h == nil {
 		return
 	}
 	f.hand.Store(nil)
 	word := h.word.Or(isDead)
-	f.count(now, word)
-	for _, s := range slices.Backward(h.left(word)) {
+	f.count(word)
+	left := h.left(word)
+	f.spare, h.begun = h, int32(len(h.slots)-len(left)) //nolint:gosec // at most handful
+	for _, s := range slices.Backward(left) {
 		f.queue.putBack(s)
 		f.queuedBytes += s.size
 	}
+	clear(left)
 }
 
 // count gives back the slots of those that had ended on a hand.
-func (f *Front[T]) count(now time.Duration, word uint64) {
+func (f *Front[T]) count(word uint64) {
 	if n := int(word >> begunBits); n > 0 {
-		f.free(f.read(now), n, 0)
+		f.free(unread, n, 0)
 	}
 }

@@ -344,34 +344,49 @@ func TestNoHandRaisesTheHighWater(t *testing.T) {
 	})
 }
 
-// What has run is not kept alive by the hand that it was in.
+// What has run is not kept alive by the hand that it was in, nor by one that was taken back.
 func TestAHandKeepsNothingAlive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, &local.PoolOptions{Workers: 1})
+		var held []weak.Pointer[[64]byte]
+		submit := func(tasks int) {
+			for range tasks {
+				value := new([64]byte)
+				held = append(held, weak.Make(value))
+				mustGo(t, p, func(context.Context) error { runtime.KeepAlive(value); return nil })
+			}
+		}
+		alive := func() (n int) {
+			runtime.GC()
+			for _, w := range held {
+				if w.Value() != nil {
+					n++
+				}
+			}
+			return n
+		}
 		first, second := newGate(), newGate()
 		mustGo(t, p, first.task)
-		var held []weak.Pointer[[64]byte]
-		for range 30 {
-			value := new([64]byte)
-			held = append(held, weak.Make(value))
-			mustGo(t, p, func(context.Context) error { runtime.KeepAlive(value); return nil })
-		}
+		submit(30)
 		mustGo(t, p, second.task)
-		for range 40 {
-			mustGo(t, p, noTask)
-		}
+		submit(20) // too few for another hand
 		close(first.let)
 		<-second.begun
-		runtime.GC()
 		if left, ended := p.InHand(); left == 0 || ended == 0 {
 			t.Fatalf("%d left in the hand, %d ended: this shows nothing", left, ended)
 		}
-		alive := slices.DeleteFunc(held, func(w weak.Pointer[[64]byte]) bool { return w.Value() == nil })
-		if len(alive) > 1 { // the worker's last one may be
-			t.Errorf("%d of 30 are alive", len(alive))
+		if n := alive(); n > 21 { // the worker's last one may be
+			t.Errorf("%d of 30 are alive", n-20)
+		}
+		if err := p.Resize(1); err != nil {
+			t.Fatal(err)
 		}
 		close(second.let)
+		synctest.Wait()
+		if n := alive(); n > 0 {
+			t.Errorf("%d are alive that were in a hand that was taken back", n)
+		}
 	})
 }
 

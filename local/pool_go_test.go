@@ -3,6 +3,7 @@ package local_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -116,6 +117,24 @@ func TestPoolGo(t *testing.T) {
 			t.Errorf("%v is %v, done %d times", r.Ticket.ID(), r.Ticket.State(), done)
 		}
 	})
+}
+
+func TestPoolDealsFromTheSameMemory(t *testing.T) { //nolint:paralleltest // allocations are counted per process
+	const tasks = 32_000
+	p := newPool(t, &local.PoolOptions{Workers: 1, Capacity: tasks + 1})
+	n := testing.AllocsPerRun(2, func() {
+		g := occupy(t, p)
+		for range tasks {
+			mustGo(t, p, noTask)
+		}
+		close(g.let)
+		for p.Pressure() > 0 {
+			runtime.Gosched()
+		}
+	})
+	if n > 100 {
+		t.Errorf("%v allocations for %d tasks", n, tasks)
+	}
 }
 
 func TestPoolAllocatesOnlyTickets(t *testing.T) { //nolint:paralleltest // allocations are counted per process

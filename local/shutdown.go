@@ -94,7 +94,7 @@ func (p *Pool) stop() {
 	f := p.front
 	now := f.now()
 	f.mu.Lock()
-	f.recall(now)
+	f.recall()
 	bytes := f.queuedBytes
 	slots := f.gather(nil, 0, math.MaxInt, math.MaxInt64)
 	f.depart(slots)

@@ -183,6 +183,6 @@ func (f *Front[T]) letGo(bytes int64) {
 func (f *Front[T]) Barrier() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.recall(unread)
+	f.recall()
 	return f.barriers.raise(f.admissions, f.held)
 }

@@ -56,7 +56,7 @@ func (f *Front[T]) Stats() FrontStats {
 
 // stats is Stats while mu is held.
 func (f *Front[T]) stats(now time.Duration) FrontStats {
-	left := f.collect(now)
+	left := f.collect()
 	s := FrontStats{
 		Accepted:     int64(f.admissions),
 		Dropped:      f.counts.dropped,
@@ -85,7 +85,7 @@ func (f *Front[T]) Pressure() float64 {
 	backlog := f.backlog()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.collect(unread)
+	f.collect()
 	return max(backlog, f.fill())
 }
 
@@ -106,7 +106,7 @@ func (f *Front[T]) snapshot(size int64, now time.Duration) policy.Snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.measuring.Load() {
-		f.recall(now)
+		f.recall()
 		f.measured = now
 		f.measuring.Store(true)
 		if f.sojourns.taken == unread {

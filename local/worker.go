@@ -9,7 +9,7 @@ import (
 
 // crew is the workers of a pool, guarded by the front's mutex.
 //
-// Whenever a task is queued and a worker could be had for it, idle or not yet started, one
+// Whenever a task is queued, or in the hand, and a worker could be had for it, idle or not yet started, one
 // worker is seeking: it was woken or started and has not looked at the queue since. It
 // looks, takes a task, and has the next one woken if there is more. So a burst wakes workers
 // one by one while submitting costs one wake-up at most, and none when all are busy.
@@ -65,7 +65,7 @@ func (c *crew) rouse(seeking bool) {
 // resize changes the number. mu is held.
 func (c *crew) resize(size int) {
 	c.size = size
-	c.p.front.recall(unread)
+	c.p.front.recall()
 	for surplus := c.serving - size; surplus > 0 && c.idle != nil; surplus-- {
 		c.rouse(false)
 	}
