@@ -1,5 +1,10 @@
 package local
 
+import (
+	"context"
+	"runtime"
+)
+
 // DealHands makes the hands of a pool that has no task yet that large.
 func (p *Pool) DealHands(of int) { p.front.handful = of }
 
@@ -19,4 +24,22 @@ func (p *Pool) BusyAsHeld() bool {
 	defer p.front.mu.Unlock()
 	p.front.collect()
 	return p.front.busy.running == (p.front.held > 0)
+}
+
+// DropOldestAsAllEnds is Go with policy.DropOldest when all that is held ends on the hand after it was found full: let has that end.
+// It reports false if it did not end on a hand.
+func (p *Pool) DropOldestAsAllEnds(let func(), fn func(context.Context) error) bool {
+	f := p.front
+	f.mu.Lock()
+	h := f.hand.Load()
+	let()
+	ended := false
+	for range 10_000 {
+		if ended = h != nil && int(h.word.Load()>>begunBits) == f.held; ended { //nolint:gosec // a few
+			break
+		}
+		runtime.Gosched()
+	}
+	_, _ = f.displaceAndUnlock(task{work: funcWork(fn)}, 0, unread)
+	return ended
 }

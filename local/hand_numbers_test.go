@@ -3,9 +3,7 @@ package local_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,31 +73,28 @@ func TestARefusalIsOfTheInstantThatItWasDecidedIn(t *testing.T) {
 // Where all ends on a hand while DropOldest is about to displace something, the time goes on to count.
 func TestDropOldestKeepsTheTime(t *testing.T) {
 	t.Parallel()
-	for range 10 {
-		p := newPool(t, &local.PoolOptions{Workers: 2, Capacity: 2})
-		p.DealHands(1)
-		var callers sync.WaitGroup
-		var over atomic.Bool
-		for range 3 {
-			callers.Go(func() {
-				for !over.Load() {
-					if err := p.Go(context.Background(), noTask, policy.DropOldest()); err != nil && !errors.Is(err, policy.ErrFull) { // all run
-						t.Error(err)
-						return
-					}
-				}
-			})
+	shown := 0
+	for before := 10; before < 30; before++ {
+		p := newPool(t, &local.PoolOptions{Workers: 1, Capacity: 64})
+		p.DealHands(5)
+		first, last, displacing := newGate(), newGate(), newGate()
+		mustGo(t, p, first.task)
+		for range before {
+			mustGo(t, p, noTask)
 		}
-		for n := range 5000 {
-			if !p.BusyAsHeld() {
-				t.Error("the time stands still")
-				break
-			}
-			if n%50 == 0 {
-				runtime.Gosched()
-			}
+		mustGo(t, p, last.task)
+		close(first.let)
+		<-last.begun
+		if p.DropOldestAsAllEnds(func() { close(last.let) }, displacing.task) {
+			shown++
 		}
-		over.Store(true)
-		callers.Wait()
+		<-displacing.begun
+		if !p.BusyAsHeld() {
+			t.Errorf("after %d: the time stands still", before)
+		}
+		close(displacing.let)
+	}
+	if shown == 0 {
+		t.Error("never did all end on a hand: this shows nothing")
 	}
 }
