@@ -151,15 +151,19 @@ func TestListLanes(t *testing.T) {
 
 	t.Run("closing ends dials that are under way", func(t *testing.T) {
 		t.Parallel()
-		ended := make(chan struct{})
+		begun, ended := make(chan struct{}), make(chan struct{})
 		hole := &redis.Options{Addr: "127.0.0.1:1", Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			close(begun)
 			defer close(ended)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
 		l := store(t, hole, &durable.RedisOptions{DialTimeout: time.Hour}).List("q", nil)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-begun // one whose context ends before it begins is none
+			cancel()
+		}()
 		if _, err := l.Stats(ctx); !is(err, durable.ErrNotExecuted) {
 			t.Error(err)
 		}
