@@ -250,8 +250,8 @@ func (f *following) join(ctx context.Context, ids []string, take func(durable.Re
 // process for the same job.
 //
 // Errors: durable.ErrNoJob if there is none (any more: Job.Retention keeps a record), durable.ErrUnsupported if the engine
-// cannot do it, an invalid id, and those of every exchange with the store. After Shutdown it matches policy.ErrClosed. It blocks until
-// the store answers or ctx ends.
+// cannot do it, an id that is empty or longer than durable.MaxIDBytes, and those of every exchange with the store. After Shutdown
+// it matches policy.ErrClosed. It blocks until the store answers or ctx ends.
 func (q *Queue) Follow(ctx context.Context, id string) (*Ticket, error) {
 	f := &q.following
 	if err := validateLength("follow: the ID", id, durable.MaxIDBytes); err != nil {

@@ -16,7 +16,7 @@ func (q *Queue) bring(p *local.Promise, id string, r durable.Record) {
 	}
 	switch r.State {
 	case durable.StatePending, durable.StateScheduled:
-		p.MarkWaiting()
+		p.MarkRequeuedUnlessClaimed()
 	case durable.StateProcessing:
 		p.MarkStarted()
 	case durable.StateCompleted:

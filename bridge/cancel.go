@@ -19,8 +19,9 @@ import (
 // Cancelled is what its ticket ends as, and what EventCancelled tells where it is seen.
 //
 // Errors: ErrEnded if the job has ended already, durable.ErrNoJob if there is none (any more), durable.ErrUnsupported if
-// the engine cannot do it (for what is in the front it can), an invalid id, and those of every exchange with the store: durable.ErrNotExecuted, and
-// durable.ErrInDoubt, after which to call again. After Shutdown it matches policy.ErrClosed.
+// the engine cannot do it (for what is in the front it can), an id that is empty or longer than durable.MaxIDBytes, and those of
+// every exchange with the store: durable.ErrNotExecuted, and durable.ErrInDoubt, after which to call again. After Shutdown it
+// matches policy.ErrClosed.
 //
 // It blocks for two exchanges with the store, and before that while one is under way that may store the job; at
 // most until ctx ends, whose error and cause it returns then: the job may be cancelled or not.

@@ -308,8 +308,9 @@ func TestNewsThatIsOlderThanTheClaim(t *testing.T) {
 // Nor is it lost where the claim is.
 func TestNewsWhileAClaimIsLost(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		a := setupApart(t, func(context.Context, *bridge.Delivery[int]) error { return bridge.Snooze(6 * time.Hour) })
+	lost := func(t *testing.T, there func(context.Context, *bridge.Delivery[int]) error, cut ...durabletest.Op) (*apart, *bridge.Ticket) {
+		t.Helper()
+		a := setupApart(t, there)
 		gate := make(chan struct{})
 		if err := a.kind.Handle(func(context.Context, *bridge.Delivery[int]) error { <-gate; return nil }); err != nil {
 			t.Fatal(err)
@@ -317,16 +318,29 @@ func TestNewsWhileAClaimIsLost(t *testing.T) {
 		a.producer.run(t, &bridge.RunOptions{Lease: 10 * time.Second})
 		ticket := submitJob(t, a.kind, bridge.Job[int]{ID: "a"})
 		soon(t, ticket.Started())
-		a.producer.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpRenew, durabletest.OpSweep, durabletest.OpClaim)
+		a.producer.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, append(cut, durabletest.OpRenew, durabletest.OpSweep, durabletest.OpClaim)...)
 		a.consumer.run(t, nil)
 		time.Sleep(10 * time.Minute)
-		if n := a.consumer.q.Counters().Snoozed; n != 1 {
-			t.Fatalf("%d snoozed: this shows nothing", n)
+		if n := a.consumer.q.Counters().Started; n != 1 {
+			t.Fatalf("%d started there: this shows nothing", n)
 		}
 		close(gate)
-		time.Sleep(10 * time.Minute)
-		if s := ticket.State(); s != local.Enqueued {
-			t.Errorf("%v while it waits", s)
+		time.Sleep(2*time.Hour + time.Minute) // it gives up after two
+		return a, ticket
+	}
+	bubble(t, "it waits", func(t *testing.T) {
+		a, ticket := lost(t, func(context.Context, *bridge.Delivery[int]) error { return bridge.Snooze(6 * time.Hour) })
+		if s, n := ticket.State(), a.producer.q.Counters().Stale; s != local.Enqueued || n != 1 {
+			t.Errorf("%v while it waits, %d stale", s, n)
 		}
+	})
+	bubble(t, "it runs, and this process has given up on telling", func(t *testing.T) {
+		finish := make(chan struct{})
+		a, ticket := lost(t, func(context.Context, *bridge.Delivery[int]) error { <-finish; return nil }, durabletest.OpSettle)
+		if s, n := ticket.State(), a.producer.q.Counters().Unsettled; s != local.Processing || n != 1 {
+			t.Errorf("%v while it runs, %d unsettled", s, n)
+		}
+		close(finish)
+		ends(t, ticket, nil, "")
 	})
 }

@@ -196,6 +196,7 @@ func validateID(what, id string) error {
 	return validateName(what, id)
 }
 
+// validateLength is all that is asked of an ID that others may have made.
 func validateLength(what, id string, most int) error {
 	switch {
 	case id == "":

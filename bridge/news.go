@@ -184,7 +184,7 @@ func (f *following) noticed(p *local.Promise, life uint64, n *durable.Notice) {
 	case durable.NoticeProgress:
 		p.MarkProgress(n.Data)
 	case durable.NoticeRequeued:
-		p.MarkWaiting()
+		p.MarkRequeuedUnlessClaimed()
 	case durable.NoticeCompleted:
 		switch {
 		case !n.Kept:

@@ -179,14 +179,21 @@ func (e *execution) moveTicket(event Event) {
 		q.finish(e.ticket, id, local.Dead, e.err)
 	case EventGone:
 		q.finish(e.ticket, id, local.Cancelled, ErrGone)
-	case EventStale: // the job is somebody else's now, the ticket with it; what we heard of it meanwhile did not count
-		q.watched.Unclaim(e.ticket)
-		if e.ticket.LookedAt() {
-			q.following.ask(question{}, id)
-		}
+	case EventStale: // the job is somebody else's now
+		e.disown()
 	default:
 		e.ticket.MarkRequeued()
 		q.watched.Unclaim(e.ticket)
+	}
+}
+
+// disown lets go of the ticket of a job that somebody else may have by now: what was heard of that before was taken to be older than
+// the claim.
+func (e *execution) disown() {
+	q := e.r.q
+	q.watched.Unclaim(e.ticket)
+	if e.ticket.LookedAt() {
+		q.following.ask(question{}, e.claim.ID)
 	}
 }
 
@@ -198,7 +205,7 @@ func (t *settler) unsettled(batch []*execution, err error) {
 		t.r.q.count(EventUnsettled)
 		if o.ticket != nil {
 			o.ticket.MarkRequeued()
-			t.r.q.watched.Unclaim(o.ticket)
+			o.disown()
 		}
 		t.r.q.tell(Event{
 			Type: EventUnsettled, ID: o.claim.ID, Kind: o.claim.Kind, Deliveries: o.claim.Deliveries,

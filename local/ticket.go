@@ -221,9 +221,9 @@ func (p *Promise) MarkRequeued() {
 	p.ticket.set(func(State) State { return Enqueued }, wasEnqueued)
 }
 
-// MarkWaiting is MarkRequeued for what the store tells: while a worker of this process has the job that is older than its claim, and
-// says only that the job is durable.
-func (p *Promise) MarkWaiting() {
+// MarkRequeuedUnlessClaimed is MarkRequeued for what the store tells: while a worker of this process has the job that is older than its
+// claim, and says only that the job is durable.
+func (p *Promise) MarkRequeuedUnlessClaimed() {
 	p.ticket.set(func(s State) State {
 		if p.Claimed() { // or this is tried again
 			return max(s, Enqueued)
