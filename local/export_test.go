@@ -3,6 +3,8 @@ package local
 import (
 	"context"
 	"runtime"
+
+	"github.com/seed-9dec4fca/weir/policy"
 )
 
 // DealHands makes the hands of a pool that has no task yet that large.
@@ -40,6 +42,6 @@ func (p *Pool) DropOldestAsAllEnds(let func(), fn func(context.Context) error) b
 		}
 		runtime.Gosched()
 	}
-	_, _ = f.displaceAndUnlock(task{work: funcWork(fn)}, 0, unread)
+	_, _ = f.decideAndUnlock(context.Background(), task{work: funcWork(fn)}, 0, policy.DropOldest(), unread)
 	return ended
 }

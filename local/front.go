@@ -112,7 +112,7 @@ type Front[T any] struct {
 	// itself off it; Close takes all of them off. Whoever finds it on the list wins.
 	//
 	// What every admission and every release writes comes first, and apart from what is only read: that is what the
-	// processors take from each other. All else that can be told from it is.
+	// processors take from each other. All else that can be told from it is, or is written only where it changes.
 	_           [cacheLine]byte
 	mu          sync.Mutex
 	held        int      // slots
@@ -218,19 +218,38 @@ func (f *Front[T]) Admit(ctx context.Context, job T, size int64, p policy.Policy
 		return false, f.refuseAndUnlock(policy.ReasonTooLarge, policy.StageFront, 0, nil)
 	case p.Kind() == policy.KindShed:
 		return false, f.refuseAndUnlock(policy.ReasonShed, policy.StageFront, 0, nil)
-	case f.waiters.first == nil && f.reserve(size, now):
-		f.enter(job, size, now)
+	case f.tryEnter(job, size, now):
 		f.unlock(false)
 		return true, nil
 	}
+	return f.decideAndUnlock(ctx, job, size, p, now)
+}
+
+// tryEnter puts a job on its way if there is a slot for it now, and nobody waits for that. mu is held.
+func (f *Front[T]) tryEnter(job T, size int64, now time.Duration) bool {
+	if f.waiters.first != nil || !f.reserve(size, now) {
+		return false
+	}
+	f.enter(job, size, now)
+	return true
+}
+
+// decideAndUnlock does what p is for, where there was no slot. mu is held, and released.
+func (f *Front[T]) decideAndUnlock(ctx context.Context, job T, size int64, p policy.Policy, now time.Duration) (bool, error) {
 	switch p.Kind() {
 	case policy.KindDropIncoming:
 		f.counts.dropped++
 		f.unlock(true)
 		return false, nil
-	case policy.KindDropOldest:
-		return f.displaceAndUnlock(job, size, now)
-	case policy.KindWait:
+	case policy.KindDropOldest, policy.KindWait:
+		f.recall()
+		switch {
+		case f.tryEnter(job, size, now): // by what has ended on the hand since
+			f.unlock(false)
+			return true, nil
+		case p.Kind() == policy.KindDropOldest:
+			return f.displaceAndUnlock(job, size, now)
+		}
 		return f.waitAndUnlock(ctx, job, size, p.Max(), now)
 	}
 	return false, f.refuseAndUnlock(policy.ReasonFull, policy.StageFront, 0, nil)
@@ -344,12 +363,6 @@ func (f *Front[T]) enter(job T, size int64, now time.Duration) {
 // displaceAndUnlock admits a job in the place of the oldest queued ones. mu is held, and
 // released.
 func (f *Front[T]) displaceAndUnlock(job T, size int64, now time.Duration) (bool, error) {
-	f.recall()
-	if f.waiters.first == nil && f.reserve(size, now) { // what has ended on the hand just now made room
-		f.enter(job, size, now)
-		f.unlock(false)
-		return true, nil
-	}
 	// What the evicted must make up for. While somebody waits, free room is spoken for.
 	slots, bytes := 1, int64(0)
 	if f.weights != nil {

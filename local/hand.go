@@ -15,8 +15,8 @@ import (
 type hand[T any] struct {
 	word  atomic.Uint64 // how many of slots were begun, how many jobs have ended since it was collected, and isDead
 	slots []Slot[T]     // one that was begun belongs to who began it
-	taken atomic.Int32  // how many he has taken
-	begun int32         // how many were, when the hand was taken back
+	taken atomic.Int32  // how many of these have been copied by who began them
+	begun int32         // how many were begun, when the hand was taken back
 }
 
 const (
@@ -82,8 +82,8 @@ func (f *Front[T]) patient() bool {
 
 // deal makes a hand of the first ones of the queue. mu is held, and there is none.
 //
-// It is the last one again, if all who began something on that have it: memory that is new is dearer than all else about a hand. Who
-// had found the last one and steps only now ends a job and begins one, as is right.
+// It is the last one again, if all that was begun on that has been copied: memory that is new is dearer than all else about a hand. A
+// worker that found the last one before it was taken back may step only now: that is a step like any other.
 func (f *Front[T]) deal() {
 	h := f.spare
 	if h == nil || h.taken.Load() != h.begun {

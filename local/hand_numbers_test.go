@@ -23,28 +23,40 @@ func TestNoHandMakesADrainThatStandsStillLookQuick(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPool(t, &local.PoolOptions{Workers: 1, Capacity: 2000})
 			p.DealHands(hands)
-			first, second := newGate(), newGate()
-			mustGo(t, p, first.task)
-			for range 32*30 + 25 {
-				mustGo(t, p, noTask)
-			}
-			mustGo(t, p, second.task)
-			for range 40 {
-				mustGo(t, p, noTask)
-			}
-			time.Sleep(100 * time.Microsecond)
-			close(first.let)
-			<-second.begun
+			g := midway(t, p, 32*30+25, 40, func() { mustGo(t, p, noTask) })
 			if _, ended := p.InHand(); (ended > 0) != (hands == 32) {
 				t.Fatalf("hands of %d: %d have ended in one", hands, ended)
 			}
 			time.Sleep(time.Minute)
 			rates[hands] = p.Stats().Front.DrainRate
-			close(second.let)
+			close(g.let)
 		})
 	}
 	if q := rates[32] / rates[noHand]; !(q > 0.9 && q < 1.1) {
 		t.Errorf("a second drains %v, and %v without a hand", rates[32], rates[noHand])
+	}
+}
+
+// Nor, where tasks become slow in the middle of one, those before for long.
+func TestAHandLearnsThatTasksBecameSlow(t *testing.T) {
+	t.Parallel()
+	for quick := 320; quick < 352; quick++ {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPool(t, &local.PoolOptions{Workers: 1, Capacity: 2000})
+			first := newGate()
+			mustGo(t, p, first.task)
+			for range quick {
+				mustGo(t, p, noTask)
+			}
+			for range 70 {
+				mustGo(t, p, func(context.Context) error { time.Sleep(time.Second); return nil })
+			}
+			close(first.let)
+			time.Sleep(40*time.Second + time.Second/2)
+			if rate := p.Stats().Front.DrainRate; rate < 0.9 || rate > 1.1 {
+				t.Errorf("after %d quick ones a second drains %v, where one ends", quick, rate)
+			}
+		})
 	}
 }
 
@@ -77,14 +89,7 @@ func TestDropOldestKeepsTheTime(t *testing.T) {
 	for before := 10; before < 30; before++ {
 		p := newPool(t, &local.PoolOptions{Workers: 1, Capacity: 64})
 		p.DealHands(5)
-		first, last, displacing := newGate(), newGate(), newGate()
-		mustGo(t, p, first.task)
-		for range before {
-			mustGo(t, p, noTask)
-		}
-		mustGo(t, p, last.task)
-		close(first.let)
-		<-last.begun
+		last, displacing := midway(t, p, before, 0, func() { mustGo(t, p, noTask) }), newGate()
 		if p.DropOldestAsAllEnds(func() { close(last.let) }, displacing.task) {
 			shown++
 		}

@@ -37,11 +37,6 @@ func inAHandWith(t *testing.T, places []int, test func(t *testing.T, p *handed))
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := &handed{Pool: newPool(t, &local.PoolOptions{Workers: 1, Capacity: handedTasks}), gate: newGate()}
-		first := newGate()
-		mustGo(t, p.Pool, first.task)
-		synctest.Wait() // it is not the first of those that follow
-		close(first.let)
-		synctest.Wait()
 		before := newGate()
 		mustGo(t, p.Pool, before.task)
 		for n := 1; n < handedTasks; n++ {
@@ -63,6 +58,24 @@ func inAHandWith(t *testing.T, places []int, test func(t *testing.T, p *handed))
 		}
 		test(t, p)
 	})
+}
+
+// midway brings the one worker of p through so many tasks to that of a gate, behind which as many wait as is said. The submits are of
+// quick tasks that do not count.
+func midway(t *testing.T, p *local.Pool, before, behind int, submit func()) *gate {
+	t.Helper()
+	first, second := newGate(), newGate()
+	mustGo(t, p, first.task)
+	for range before {
+		submit()
+	}
+	mustGo(t, p, second.task)
+	for range behind {
+		submit()
+	}
+	close(first.let)
+	within(t, second.begun, "the task begins")
+	return second
 }
 
 // mustBegin submits a task that notes that it began.
@@ -139,7 +152,7 @@ func TestWhatAHandHolds(t *testing.T) {
 				t.Errorf("pressure %v, not %v", got, want)
 			}
 			s := poolBalanced(t, p.Pool)
-			if s.Running != 1 || s.Front.Queued != handedTasks-1-handedGate || s.Front.Length != handedTasks-handedGate || s.Completed != handedGate+1 {
+			if s.Running != 1 || s.Front.Queued != handedTasks-1-handedGate || s.Front.Length != handedTasks-handedGate || s.Completed != handedGate {
 				t.Errorf("%+v", s)
 			}
 			p.mustHaveLeft(t, from(handedGate+1, handedTasks-1))
@@ -295,23 +308,13 @@ func TestNoHandKeepsBackThatThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []bool
 		p := newPool(t, &local.PoolOptions{
-			Workers: 1, Capacity: 64, Full: func(full bool) { told = append(told, full) }, Marks: policy.Marks{High: 1, Low: 0.8},
+			Workers: 1, Capacity: 64, Full: func(full bool) { told = append(told, full) }, Marks: policy.Marks{High: 1, Low: 0.69}, // 44 of 64
 		})
-		first, second := newGate(), newGate()
-		mustGo(t, p, first.task)
-		for n := 1; n < 64; n++ {
-			if n == 20 {
-				mustGo(t, p, second.task)
-			} else {
-				mustGo(t, p, noTask)
-			}
-		}
-		close(first.let)
-		<-second.begun
+		g := midway(t, p, 19, 43, func() { mustGo(t, p, noTask) })
 		if !slices.Equal(told, []bool{true, false}) {
 			t.Errorf("told %v", told)
 		}
-		close(second.let)
+		close(g.let)
 	})
 }
 
@@ -320,17 +323,7 @@ func TestNoHandRaisesTheHighWater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, &local.PoolOptions{Workers: 1})
-		first, second := newGate(), newGate()
-		mustGo(t, p, first.task)
-		for range 20 {
-			mustGo(t, p, noTask)
-		}
-		mustGo(t, p, second.task)
-		for range 28 {
-			mustGo(t, p, noTask)
-		}
-		close(first.let)
-		<-second.begun
+		g := midway(t, p, 20, 28, func() { mustGo(t, p, noTask) })
 		if _, ended := p.InHand(); ended == 0 {
 			t.Fatal("nothing has ended in the hand: this shows nothing")
 		}
@@ -340,7 +333,7 @@ func TestNoHandRaisesTheHighWater(t *testing.T) {
 		if s := p.Stats(); s.Front.HighWater != 50 || s.Front.Length != 50 {
 			t.Errorf("%+v", s)
 		}
-		close(second.let)
+		close(g.let)
 	})
 }
 
@@ -350,12 +343,10 @@ func TestAHandKeepsNothingAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, &local.PoolOptions{Workers: 1})
 		var held []weak.Pointer[[64]byte]
-		submit := func(tasks int) {
-			for range tasks {
-				value := new([64]byte)
-				held = append(held, weak.Make(value))
-				mustGo(t, p, func(context.Context) error { runtime.KeepAlive(value); return nil })
-			}
+		submit := func() {
+			value := new([64]byte)
+			held = append(held, weak.Make(value))
+			mustGo(t, p, func(context.Context) error { runtime.KeepAlive(value); return nil })
 		}
 		alive := func() (n int) {
 			runtime.GC()
@@ -366,13 +357,7 @@ func TestAHandKeepsNothingAlive(t *testing.T) {
 			}
 			return n
 		}
-		first, second := newGate(), newGate()
-		mustGo(t, p, first.task)
-		submit(30)
-		mustGo(t, p, second.task)
-		submit(20) // too few for another hand
-		close(first.let)
-		<-second.begun
+		g := midway(t, p, 30, 20, submit) // too few for another hand
 		if left, ended := p.InHand(); left == 0 || ended == 0 {
 			t.Fatalf("%d left in the hand, %d ended: this shows nothing", left, ended)
 		}
@@ -382,7 +367,7 @@ func TestAHandKeepsNothingAlive(t *testing.T) {
 		if err := p.Resize(1); err != nil {
 			t.Fatal(err)
 		}
-		close(second.let)
+		close(g.let)
 		synctest.Wait()
 		if n := alive(); n > 0 {
 			t.Errorf("%d are alive that were in a hand that was taken back", n)

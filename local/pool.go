@@ -89,7 +89,7 @@ func newHolder(g *Group) *holder {
 
 // work is what a task does.
 type work interface {
-	// do runs on a worker. id makes the ID, number grows with every task that is started.
+	// do runs on a worker. t is the ticket, nil for Go; number is that of the admission.
 	do(ctx context.Context, t *Ticket, number uint64) error
 }
 

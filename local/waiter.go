@@ -110,7 +110,6 @@ func (f *Front[T]) waitAndUnlock(ctx context.Context, job T, size int64, limit, 
 		return false, f.refuseAndUnlock(policy.ReasonPredicted, policy.StageFront, 0, nil)
 	}
 	w := f.enlist(job, size)
-	f.recall() // what has ended since there was no room makes it
 	f.unlock(true)
 
 	var timeout <-chan time.Time

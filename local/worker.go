@@ -163,6 +163,7 @@ func (w *worker) turn() bool {
 		if f.measuring.Load() { // perhaps since just now
 			now = f.read(now)
 		}
+		f.collect() // what has ended on the hand counts with this end
 		if ended {
 			if f.barriers.slots > 0 {
 				f.barriers.leave(w.slot.number)
