@@ -20,9 +20,8 @@ func (s *session) consume() {
 	defer context.AfterFunc(s.r.stopped, cancel)()
 	// A claim that is under way at a stop is waited for a little: jobs that nobody here knows of
 	// would be held until the grace is over.
-	asking, endAsking := context.WithCancel(s.ctx)
+	asking, endAsking := s.r.outlasting(s.ctx)
 	defer endAsking()
-	defer context.AfterFunc(s.r.stopped, func() { sleep(asking, s.r.patience()); endAsking() })()
 	s.asking = asking
 	defer s.lend()()
 

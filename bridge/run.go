@@ -148,11 +148,14 @@ func (r *run) check() error {
 	}
 }
 
-// open obtains an identity, for as long as it takes.
+// open obtains an identity, for as long as it takes. One that is being given at a stop is waited for a little: nobody would
+// give it back.
 func (r *run) open() *session {
+	asking, endAsking := r.outlasting(context.Background())
+	defer endAsking()
 	for p := r.q.storePacer("open consumer"); ; {
 		sent := time.Now()
-		consumer, err := call(r.stopped, r.q, callTimeout, func(ctx context.Context) (durable.Consumer, error) {
+		consumer, err := call(asking, r.q, callTimeout, func(ctx context.Context) (durable.Consumer, error) {
 			return r.q.engine.OpenConsumer(ctx, r.opts.Lease)
 		})
 		if err == nil {
@@ -198,6 +201,14 @@ func (r *run) endBy(t time.Time) {
 	if r.by.IsZero() || t.Before(r.by) {
 		r.by = t
 	}
+}
+
+// outlasting is a context for an exchange whose answer is to be known also at a stop: it ends with ctx, and when the patience
+// after a stop does.
+func (r *run) outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	unset := context.AfterFunc(r.stopped, func() { sleep(ctx, r.patience()); cancel() })
+	return ctx, func() { unset(); cancel() }
 }
 
 // patience is how long the next step of the end may take: stopWait, but never more than half of

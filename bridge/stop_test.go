@@ -93,6 +93,54 @@ func TestJobsOfAClaimUnderWayAtAStopGoBackAtOnce(t *testing.T) {
 	})
 }
 
+// farOpening is an engine whose answers of OpenConsumer are long under way.
+type farOpening struct{ *durable.Memory }
+
+func (f farOpening) OpenConsumer(ctx context.Context, lease time.Duration) (durable.Consumer, error) {
+	c, err := f.Memory.OpenConsumer(ctx, lease)
+	select {
+	case <-time.After(50 * time.Millisecond):
+	case <-ctx.Done():
+		return nil, durable.ErrInDoubt
+	}
+	return c, err
+}
+
+// Nor was that of the opening: the identity stayed in the registry until somebody swept it.
+func TestAnIdentityUnderWayAtAStopIsGivenBack(t *testing.T) {
+	t.Parallel()
+	bubble(t, "when its answer comes", func(t *testing.T) {
+		memory := durable.NewMemory(nil)
+		b := setupOn(t, farOpening{memory}, nil)
+		b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
+		b.run(t, nil)
+		synctest.Wait()
+		if s := memoryStats(t, memory); s.Consumers != 1 {
+			t.Fatalf("%d consumers: this shows nothing", s.Consumers)
+		}
+		b.stop()
+		if err := <-b.ran; err != nil {
+			t.Error(err)
+		}
+		if s := memoryStats(t, memory); s.Consumers != 0 {
+			t.Errorf("%d consumers after the stop", s.Consumers)
+		}
+	})
+	bubble(t, "and one that is not answered does not hold the stop", func(t *testing.T) {
+		b := setup(t, nil)
+		b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
+		b.outage.begin(durabletest.Fault{Action: durabletest.Hang}, durabletest.OpOpenConsumer)
+		b.run(t, nil)
+		synctest.Wait()
+		b.stop()
+		start := time.Now()
+		if err := <-b.ran; err != nil || time.Since(start) > 2*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		b.outage.end()
+	})
+}
+
 // A handler that had been given up for its own timeout was no longer counted at the stop.
 func TestHandlersStuckSinceTheirTimeoutAreReportedAtAStop(t *testing.T) {
 	t.Parallel()
