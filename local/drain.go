@@ -1,6 +1,7 @@
 package local
 
 import (
+	"math"
 	"time"
 
 	"github.com/seed-9dec4fca/weir/policy"
@@ -55,23 +56,30 @@ type drainRate struct {
 	last    time.Duration // until when they are
 	counted int64         // slots given back until last
 	latest  time.Duration // when one was, as far as is known
+	dated   int64         // slots given back until latest
 }
 
 // note is told how many slots have been given back in all, the last ones now.
 func (r *drainRate) note(released int64, busy time.Duration) {
-	r.latest = max(r.latest, busy)
+	if busy-r.latest >= drainStep {
+		r.fold() // what came before the pause
+	}
+	r.latest, r.dated = max(r.latest, busy), released
 	if r.latest-r.last >= drainStep {
-		r.fold(released)
+		r.fold()
 	}
 }
 
 // fold makes the recent ones part of the past.
-func (r *drainRate) fold(released int64) {
+func (r *drainRate) fold() {
+	if r.dated == r.counted {
+		return
+	}
 	x, growth := r.stretch(r.latest)
 	keep := 1 / (1 + x*growth)
-	r.slots = (r.slots + float64(released-r.counted)*growth) * keep
+	r.slots = (r.slots + float64(r.dated-r.counted)*growth) * keep
 	r.time = (r.time + x*growth) * keep
-	r.last, r.counted = r.latest, released
+	r.last, r.counted = r.latest, r.dated
 }
 
 // perSecond is the estimate, 0 if there has been no release.
@@ -82,14 +90,16 @@ func (r *drainRate) perSecond(released int64, busy time.Duration) float64 {
 	return 0
 }
 
-// perSlot is the estimated time for one slot, in nanoseconds, 0 if there has been no release.
+// perSlot is the estimated time for one slot, in nanoseconds, 0 if there has been no release. Releases that came
+// without a look at the clock count with this one.
 // While the current stretch is shorter than usual it tells nothing. Once it is longer it
 // counts as if it ended now with one release: a drain that stopped looks slower and slower,
 // but never slower than one slot in the time since: it may merely be slow.
 func (r *drainRate) perSlot(released int64, busy time.Duration) float64 {
-	if released > r.counted {
-		r.fold(released)
+	if released > r.dated {
+		r.note(released, busy)
 	}
+	r.fold()
 	if r.slots == 0 {
 		return 0
 	}
@@ -102,13 +112,14 @@ func (r *drainRate) perSlot(released int64, busy time.Duration) float64 {
 	return max(past*float64(drainMemory), 1) / slots
 }
 
-// stretch is the time since last in units of drainMemory, x, and (exp(x)-1)/x,
-// where exp is the beginning of its series: the past loses weight by exp(-x), and what the
-// stretch itself weighs, in proportion, is x times growth. The series needs no call of
-// exp while mu is held, and forgets a little less of what lies more than a few units back.
+// stretch is the time since last in units of drainMemory, x, and (exp(x)-1)/x: the past loses weight by
+// exp(-x), and what the stretch itself weighs, in proportion, is x times growth.
 func (r *drainRate) stretch(busy time.Duration) (x, growth float64) {
 	x = float64(max(busy-r.last, 0)) * (1 / float64(drainMemory))
-	return x, 1 + x*(1.0/2+x*(1.0/6))
+	if x < 0.1 { // nearly always, and mu is held: the beginning of the series will do
+		return x, 1 + x*(1.0/2+x*(1.0/6))
+	}
+	return x, math.Expm1(min(x, 100)) / x // after that nothing is left of the past
 }
 
 // shortestRetry is the shortest RetryAfter that is not 0.

@@ -132,6 +132,17 @@ func TestRetryAfter(t *testing.T) {
 			}
 		})
 	})
+	t.Run("stands still after any speed alike", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			f := filled(t, 1000)
+			drained(t, f, time.Millisecond, time.Second, 500)
+			time.Sleep(20 * time.Second)
+			if rate := f.Stats().DrainRate; rate < 1.0/20 || rate > 1.0/10 {
+				t.Errorf("20 seconds after half a million a second: %v", rate)
+			}
+		})
+	})
 	t.Run("idleness is no slowness", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
