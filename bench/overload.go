@@ -135,7 +135,7 @@ func newTrial(ctx context.Context, t *task) (*trial, error) {
 			tr.policy, tr.blocks = p.policy, p.blocks
 		}
 	}
-	handler := func([]byte) { time.Sleep(overloadWait) }
+	handler := func([]byte) { time.Sleep(overloadWait) } //nolint:forbidigo // it is the work
 	if t.Load.Compute {
 		spin := calibrate()
 		handler = func([]byte) { work(spin) }
