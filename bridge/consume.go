@@ -29,7 +29,7 @@ func (s *session) consume() {
 	paused := newPacer(s.r.q.log, "claim", 50*time.Millisecond, 500*time.Millisecond)
 	for {
 		s.room(ctx)
-		if ctx.Err() != nil { // perhaps both at once
+		if ctx.Err() != nil || s.r.stopped.Err() != nil { // perhaps both at once; and ctx ends a moment after stopped
 			return
 		}
 		claimed, drained, err := s.step(ctx, asking)

@@ -103,6 +103,7 @@ func (r *run) run() error {
 	if err := r.check(); err != nil || r.stopped.Err() != nil {
 		return err
 	}
+	defer context.AfterFunc(r.stopped, func() { r.endBy(time.Now().Add(r.opts.Grace).Add(endWithin)) })()
 	r.settler = newSettler(r)
 	var loops sync.WaitGroup
 	loops.Go(r.sweep)
@@ -204,10 +205,17 @@ func (r *run) endBy(t time.Time) {
 }
 
 // outlasting is a context for an exchange whose answer is to be known also at a stop: it ends with ctx, and when the patience
-// after a stop does.
+// after a stop does, or the grace is cut short.
 func (r *run) outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	unset := context.AfterFunc(r.stopped, func() { sleep(ctx, r.patience()); cancel() })
+	unset := context.AfterFunc(r.stopped, func() {
+		defer cancel()
+		select {
+		case <-time.After(r.patience()):
+		case <-r.hurry:
+		case <-ctx.Done():
+		}
+	})
 	return ctx, func() { unset(); cancel() }
 }
 

@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,10 +110,13 @@ func (f farOpening) OpenConsumer(ctx context.Context, lease time.Duration) (dura
 // Nor was that of the opening: the identity stayed in the registry until somebody swept it.
 func TestAnIdentityUnderWayAtAStopIsGivenBack(t *testing.T) {
 	t.Parallel()
-	bubble(t, "when its answer comes", func(t *testing.T) {
+	bubble(t, "when its answer comes, and claims nothing", func(t *testing.T) {
 		memory := durable.NewMemory(nil)
 		b := setupOn(t, farOpening{memory}, nil)
-		b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
+		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
+		if err := submit(t, kind, 1).WaitEnqueued(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		b.run(t, nil)
 		synctest.Wait()
 		if s := memoryStats(t, memory); s.Consumers != 1 {
@@ -122,8 +126,11 @@ func TestAnIdentityUnderWayAtAStopIsGivenBack(t *testing.T) {
 		if err := <-b.ran; err != nil {
 			t.Error(err)
 		}
-		if s := memoryStats(t, memory); s.Consumers != 0 {
-			t.Errorf("%d consumers after the stop", s.Consumers)
+		if s := memoryStats(t, memory); s.Consumers != 0 || s.Pending != 1 {
+			t.Errorf("after the stop: %+v", s)
+		}
+		if n := b.outage.Calls(durabletest.OpClaim); n != 0 {
+			t.Errorf("%d claims", n)
 		}
 	})
 	bubble(t, "and one that is not answered does not hold the stop", func(t *testing.T) {
@@ -138,6 +145,54 @@ func TestAnIdentityUnderWayAtAStopIsGivenBack(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		b.outage.end()
+	})
+}
+
+// A Shutdown that came soon after the end of Run's context reported that Run had not ended.
+func TestShutdownSoonAfterAStop(t *testing.T) {
+	t.Parallel()
+	for _, op := range []durabletest.Op{durabletest.OpOpenConsumer, durabletest.OpClaim} {
+		bubble(t, fmt.Sprint("while no ", op, " is answered"), func(t *testing.T) {
+			b := open(t, durable.NewMemory(nil), nil)
+			b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
+			b.outage.begin(durabletest.Fault{Action: durabletest.Hang}, op)
+			b.run(t, nil)
+			synctest.Wait()
+			b.stop()
+			time.Sleep(10 * time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			if _, err := b.q.Shutdown(ctx); err != nil {
+				t.Error(err)
+			}
+			<-b.ran
+			b.outage.end()
+		})
+	}
+}
+
+// What an unanswered claim takes at a stop came on top.
+func TestRunEndsTwoSecondsAfterTheGrace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, durable.NewMemory(nil), nil)
+		release := make(chan struct{})
+		kind := b.handle(t, "deaf", func(context.Context, *bridge.Delivery[int]) error { <-release; return nil })
+		b.run(t, &bridge.RunOptions{Workers: 2, Grace: 5 * time.Second})
+		<-submit(t, kind, 1).Started()
+		b.outage.begin(durabletest.Fault{Action: durabletest.Hang}, durabletest.OpClaim, durabletest.OpSettle, durabletest.OpLeave)
+		if err := submit(t, kind, 2).WaitEnqueued(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		b.stop()
+		start := time.Now()
+		if err := <-b.ran; !errors.Is(err, bridge.ErrStuck) || time.Since(start) > 7*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		b.outage.end()
+		close(release)
+		shutdown(t, b.q)
 	})
 }
 
