@@ -16,9 +16,9 @@ func (q *Queue) bring(p *local.Promise, id string, r durable.Record) {
 	}
 	switch r.State {
 	case durable.StatePending, durable.StateScheduled:
-		p.MarkRequeuedUnlessClaimed()
+		p.HeardRequeued()
 	case durable.StateProcessing:
-		p.MarkStarted()
+		p.HeardStarted()
 	case durable.StateCompleted:
 		q.heard(ending{p: p, id: id, state: local.Completed, result: r.Result})
 	case durable.StateDead:

@@ -180,11 +180,11 @@ func (f *following) notice(n *durable.Notice) {
 func (f *following) noticed(p *local.Promise, life uint64, n *durable.Notice) {
 	switch n.What {
 	case durable.NoticeStarted:
-		p.MarkStarted()
+		p.HeardStarted()
 	case durable.NoticeProgress:
 		p.MarkProgress(n.Data)
 	case durable.NoticeRequeued:
-		p.MarkRequeuedUnlessClaimed()
+		p.HeardRequeued()
 	case durable.NoticeCompleted:
 		switch {
 		case !n.Kept:

@@ -180,19 +180,18 @@ func (e *execution) moveTicket(event Event) {
 	case EventGone:
 		q.finish(e.ticket, id, local.Cancelled, ErrGone)
 	case EventStale: // the job is somebody else's now
-		e.disown()
+		e.disown(true)
 	default:
 		e.ticket.MarkRequeued()
-		q.watched.Unclaim(e.ticket)
+		e.disown(false)
 	}
 }
 
-// disown lets go of the ticket of a job that somebody else may have by now: what was heard of that before was taken to be older than
-// the claim.
-func (e *execution) disown() {
+// disown lets go of the ticket of a job that has not ended here. Where others have it for sure, or may have had it before the store
+// had answered, what was heard of that was taken to be older than the claim: the store is asked.
+func (e *execution) disown(lost bool) {
 	q := e.r.q
-	q.watched.Unclaim(e.ticket)
-	if e.ticket.LookedAt() {
+	if unsure := q.watched.Unclaim(e.ticket); (lost || unsure) && e.ticket.LookedAt() {
 		q.following.ask(question{}, e.claim.ID)
 	}
 }
@@ -205,7 +204,7 @@ func (t *settler) unsettled(batch []*execution, err error) {
 		t.r.q.count(EventUnsettled)
 		if o.ticket != nil {
 			o.ticket.MarkRequeued()
-			o.disown()
+			o.disown(true)
 		}
 		t.r.q.tell(Event{
 			Type: EventUnsettled, ID: o.claim.ID, Kind: o.claim.Kind, Deliveries: o.claim.Deliveries,

@@ -23,7 +23,7 @@ const youngest = 1024
 //	stand-in     Join makes it where nothing is watched; Leave takes it away with the last who shares it, if nothing is known of it
 //	sent         the store has not answered: not watched, but Claim watches it if a worker here has it already
 //	watched      a stand-in of that life, or of none yet, shares with it. Any other promise with the ID is of a life that is over
-//	claimed      a worker here will tell of it, from Claim to Unclaim or Forget
+//	claimed      a worker here will tell of it, from Claim to Unclaim or Forget, or several, if the lease of one was lost
 //	passed       claimed, and another life of the ID is watched in its place: the worker is about to tell its end
 //	forgotten    it has ended. Until LetGo it is shared nevertheless, for the answer of the store may be older than that
 type Registry struct {
@@ -280,19 +280,24 @@ func (r *Registry) Claim(id string, life uint64, sent *Promise) *Promise {
 	if p == nil || p.ticket.State().Ended() || !p.IsOf(life) {
 		return nil
 	}
-	p.ticket.status.Or(isClaimed)
+	p.ticket.status.Add(1 << claims)
 	return p
 }
 
-// Unclaim notes that no worker of this process has the job of p any more, and that it may not have ended.
-func (r *Registry) Unclaim(p *Promise) {
-	p.ticket.status.And(^uint32(isClaimed))
+// Unclaim takes a Claim back: the worker does not have the job of p any more, which may not have ended. It reports whether that was the last one
+// and the store has told meanwhile of what others made of the job: then it may be elsewhere than p says.
+func (r *Registry) Unclaim(p *Promise) (unsure bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if p.ticket.status.Add(^uint32(1<<claims - 1)); p.Claimed() {
+		return false
+	}
+	unsure = p.ticket.status.And(^uint32(heardNews))&heardNews != 0
 	if _, passed := r.passed[p]; passed {
 		delete(r.passed, p)
 		p.End(Detached, errSuperseded)
 	}
+	return unsure
 }
 
 // LookedAt gives the IDs of watched tickets that are open and that somebody has looked at, so many at most, in no order. It

@@ -41,9 +41,10 @@ const (
 	isWatched   = 1 << 11 // a channel was asked for, or another ticket shares what becomes of this one
 	unanswered  = 1 << 12 // it is enqueued when it is known how many replicas have it, and not before
 	isLookedAt  = 1 << 13 // a channel was asked for, of what others than the owner of the promise may make of the job; or at a twin
-	isClaimed   = 1 << 14 // a worker of this process has the job, and will say how it ends
+	heardNews   = 1 << 14 // the store has told of others while a worker of this process had the job
 	isKept      = 1 << 15 // the lookout holds on to it
-	replicas    = 16      // the bits from here on: how many have it
+	replicas    = 16      // eight bits from here on: how many have it
+	claims      = 24      // the bits from here on: how many workers of this process have the job, and will say how it ends
 )
 
 // ErrInMemory is what waiting for the job of a Pool to be enqueued comes to: it never leaves
@@ -83,7 +84,7 @@ func (t *Ticket) Err() error {
 
 // Replicas is how many replicas of the store had the job when it was reported enqueued; 0 where none were
 // asked for. It is known once Enqueued is closed. It does not block.
-func (t *Ticket) Replicas() int { return int(t.status.Load() >> replicas) }
+func (t *Ticket) Replicas() int { return int(t.status.Load() >> replicas & math.MaxUint8) }
 
 // Enqueued returns a channel that closes when the job is durable, or can no longer become
 // so as far as this ticket will tell; State and WaitEnqueued know which.
@@ -211,25 +212,45 @@ func (p *Promise) MarkStarted() {
 }
 
 // Claimed reports whether a worker of this process has the job: see Registry.Claim.
-func (p *Promise) Claimed() bool { return p.ticket.status.Load()&isClaimed != 0 }
+func (p *Promise) Claimed() bool { return p.claimed() > 0 }
+
+// claimed is how many workers have it: those to whom the lease was lost may have it still.
+func (p *Promise) claimed() uint32 { return p.ticket.status.Load() >> claims }
 
 // markRunning is MarkStarted for a job that is not durable.
 func (p *Promise) markRunning() { p.ticket.set(func(State) State { return Processing }, wasStarted) }
 
-// MarkRequeued notes that the job is durable and waits for a worker again.
-func (p *Promise) MarkRequeued() {
-	p.ticket.set(func(State) State { return Enqueued }, wasEnqueued)
+// MarkRequeued notes that the job is durable and waits for a worker again. If another worker of this process has it by
+// now that is older than its claim, and says only that the job is durable.
+func (p *Promise) MarkRequeued() { p.requeued(1) }
+
+// HeardStarted is MarkStarted for what the store tells that others have done.
+func (p *Promise) HeardStarted() {
+	p.heard() // first: a worker may let go meanwhile
+	p.MarkStarted()
 }
 
-// MarkRequeuedUnlessClaimed is MarkRequeued for what the store tells: while a worker of this process has the job that is older than its
-// claim, and says only that the job is durable.
-func (p *Promise) MarkRequeuedUnlessClaimed() {
+// HeardRequeued is MarkRequeued for what the store tells, which may be older than the claim of any worker of this process.
+func (p *Promise) HeardRequeued() {
+	p.heard()
+	p.requeued(0)
+}
+
+// requeued is for who knows of so many workers of this process.
+func (p *Promise) requeued(known uint32) {
 	p.ticket.set(func(s State) State {
-		if p.Claimed() { // or this is tried again
+		if p.claimed() > known { // or this is tried again
 			return max(s, Enqueued)
 		}
 		return Enqueued
 	}, wasEnqueued)
+}
+
+// heard has Registry.Unclaim tell that there was news.
+func (p *Promise) heard() {
+	if p.Claimed() {
+		p.ticket.status.Or(heardNews)
+	}
 }
 
 // End ends the ticket, and reports whether this call did: the first one does. cause may be
