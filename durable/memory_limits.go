@@ -13,6 +13,7 @@ const (
 	memoryLimitPause   = 100 * time.Millisecond
 	memoryKeyPause     = time.Second
 	memoryMaxKeyPauses = 60
+	memoryLongestTurn  = 365 * 24 * time.Hour // that a job is said to be due in, as one of many with its key
 )
 
 // memoryLimits are the limits of a queue, and what they are judged by.
@@ -133,7 +134,7 @@ func (m *Memory) limited(j *memoryJob, now time.Time) bool {
 	if full {
 		wait = memoryKeyPause + time.Duration(min(at, memoryMaxKeyPauses))*memoryKeyPause
 	} else {
-		wait += time.Duration(at) * rate.interval()
+		wait += time.Duration(min(float64(at)*float64(rate.interval()), float64(memoryLongestTurn)))
 	}
 	if !waits {
 		k.waiting = slices.Insert(k.waiting, at, j)

@@ -73,7 +73,10 @@ func (m *Memory) Jobs(ctx context.Context, r JobsRequest) (JobPage, error) {
 	if err != nil {
 		return JobPage{}, m.misuse("jobs", err.Error())
 	}
-	at, _ := strconv.Atoi(r.Cursor)
+	at, err := strconv.Atoi(cmp.Or(r.Cursor, "0"))
+	if err != nil || at < 0 {
+		return JobPage{}, m.misuse("jobs", fmt.Sprintf("%q is no cursor of this engine", r.Cursor))
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -247,9 +250,6 @@ func (m *Memory) handleIDs(ids []string, act func(*memoryJob) handling) Handled 
 			h.Missed = append(h.Missed, id)
 		case full:
 			h.Full = true
-		}
-		if h.Full {
-			break
 		}
 	}
 	m.dead.filter(func(_ int, j *memoryJob) bool { return !gone[j] })

@@ -309,6 +309,21 @@ func reconcilePromises() []promise {
 				q.Errorf("claimed again: %+v, want the third delivery", c)
 			}
 		}},
+		{"a claim that is named is kept, though an older one of its ID is named too", Limits{}, func(q *queue) {
+			q.store(job("a"))
+			w := q.worker()
+			old := w.one("a")
+			w.settled("O", outcome(old, durable.Release))
+			now := w.one("a")
+			for _, named := range [][]durable.Ref{{ref(old), ref(now)}, {ref(now), ref(old)}} {
+				r := w.request(1)
+				r.Named = named
+				if a := w.ask(r); a.Status != durable.ClaimEmpty {
+					q.Errorf("claim: %+v", a)
+				}
+			}
+			w.done(now)
+		}},
 		{"a consumer that counts too many is not asked to reconcile", Limits{}, func(q *queue) {
 			q.store(jobs(2)...)
 			w := q.worker()

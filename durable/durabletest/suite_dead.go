@@ -139,6 +139,25 @@ func deadPromises() []promise {
 				q.Errorf("discard: %+v", h)
 			}
 		}},
+		{"a redrive is full only where a dead job had no room", Limits{MaxBacklog: 1}, func(q *queue) {
+			w := q.worker()
+			q.kill(w, "because", job("a"))
+			if h := q.redrive(durable.Selection{All: true}); len(h.IDs) != 1 || h.Full || h.More() {
+				q.Errorf("the last one took the last place: %+v", h)
+			}
+			w.settled("O", outcome(w.one("a"), durable.Dead))
+			q.store(job("b"))
+			h := q.redrive(durable.Selection{IDs: []string{"nope"}})
+			q.handled(h, "", "nope")
+			if h.Full {
+				q.Errorf("for no dead job: %+v", h)
+			}
+			h = q.redrive(durable.Selection{IDs: []string{"a", "nope"}})
+			q.handled(h, "", "nope")
+			if !h.Full {
+				q.Errorf("for a dead job: %+v", h)
+			}
+		}},
 		{"a selection that does not say what it means is refused by name", Limits{}, func(q *queue) {
 			q.kill(q.worker(), "because", job("a"))
 			for says, s := range map[string]durable.Selection{

@@ -49,6 +49,24 @@ func pagePromises() []promise {
 			show("all settled", durable.StateCompleted, nil)
 			show("all settled", durable.StateCorrupt, nil)
 		}},
+		{"what is scheduled is shown with all that it has", Limits{}, func(q *queue) {
+			all := []*durable.Job{
+				{ID: "plain"}, {ID: "headers", Headers: []byte(`{"h":"1"}`)}, {ID: "retention", Retention: time.Hour}, {ID: "attempts", MaxAttempts: 3},
+			}
+			for i, j := range all {
+				j.Delay = time.Duration(i+1) * time.Hour
+			}
+			q.store(all...)
+			for i, r := range q.pages(durable.JobsRequest{State: durable.StateScheduled}) {
+				if j := all[i]; r.ID != j.ID || r.Retention != j.Retention || r.MaxAttempts != j.MaxAttempts {
+					q.Errorf("%+v, want %+v", r, j)
+				}
+				all[i] = nil
+			}
+			if left := len(slices.DeleteFunc(all, func(j *durable.Job) bool { return j == nil })); left > 0 {
+				q.Errorf("%d are not shown", left)
+			}
+		}},
 		{"claims of several consumers are all shown", Limits{}, func(q *queue) {
 			q.store(jobs(30)...)
 			for range 5 {

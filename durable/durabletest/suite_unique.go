@@ -48,6 +48,21 @@ func (q *queue) keeps(when string, j *durable.Job) {
 
 func uniquePromises() []promise {
 	return []promise{
+		{"in one batch it is had where it is asked for, too", Limits{}, func(q *queue) {
+			running := durable.Unique{Key: "k", States: []durable.State{durable.StateProcessing}}
+			waiting := durable.Unique{Key: "l", States: []durable.State{durable.StatePending}}
+			a := q.producer().send(keyed("a", running), keyed("b", running), keyed("c", waiting), keyed("d", waiting))
+			if a.Taken != 4 || len(a.Refused) != 1 || a.Refused[0].Pos != 3 || a.Refused[0].Holder != "c" {
+				q.Errorf("%+v, want d refused for c, and nothing else", a)
+			}
+			waiting.Key = "m"
+			later := keyed("e", waiting)
+			later.Delay = time.Hour
+			still := keyed("f", waiting)
+			if a = q.producer().send(later, still); a.Taken != 2 || len(a.Refused) != 0 {
+				q.Errorf("%+v, want none refused", a)
+			}
+		}},
 		{"of 1,000 submissions of one key at once one is stored, and all others name it", Limits{}, func(q *queue) {
 			const senders, batch, batches = 8, 5, 25
 			other := q.another()

@@ -93,14 +93,14 @@ for i = 1, jobs do
   if not code then
     if room <= 0 then break end
     room = room - 1
+    local delay, level = '0'
+    if more[i] then delay, level = string.match(ARGV[more[i] + 2], '^(%d+) %d+ %d+ %d+ (%-?%d+) ') end
     if key then
-      holders[key[1]] = job_id
+      holders[key[1]] = has_key(key, ARGV[more[i] + 3], delay ~= '0') and job_id or nil
       keyed[#keyed + 1] = key
       kept[#kept + 1] = key
     end
     store[#store + 1] = i
-    local delay, level = '0'
-    if more[i] then delay, level = string.match(ARGV[more[i] + 2], '^(%d+) %d+ %d+ %d+ (%-?%d+) ') end
     if delay == '0' then
       entries[#entries + 1] = job_id
       if level then levels[#entries] = tonumber(level) end

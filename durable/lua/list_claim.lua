@@ -161,16 +161,16 @@ if named < 0 and redis.call('LLEN', processing) > held then
   return remember('R')
 end
 if named >= 0 then
-  local tokens, seen = {}, {}
-  for _ = 1, named do
-    local job_id = arg()
-    tokens[job_id] = arg()
-  end
+  local claims, seen = {}, {} -- claims: by ID and token, as an ID can be claimed again while its last claim is not settled
+  for _ = 1, named do claims[arg() .. '\n' .. arg()] = true end
   for _, job_id in ipairs(redis.call('LRANGE', processing, 0, most_held)) do
     if seen[job_id] then
       redis.call('LREM', processing, -1, job_id)
-    elseif not tokens[job_id] or redis.pcall('HGET', job_prefix .. job_id, 'claim_token') ~= tokens[job_id] then
-      give_back(id, job_id, false, max_crashes, max_corrupt)
+    else
+      local held_by = redis.pcall('HGET', job_prefix .. job_id, 'claim_token')
+      if type(held_by) ~= 'string' or not claims[job_id .. '\n' .. held_by] then
+        give_back(id, job_id, false, max_crashes, max_corrupt)
+      end
     end
     seen[job_id] = true
   end

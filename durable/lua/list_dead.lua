@@ -57,9 +57,8 @@ if ids > 0 then
   cursor = ''
   for _ = 1, ids do
     local job_id = arg()
-    if filled() then break end
     local f = redis.pcall('HMGET', prefix .. 'job:' .. job_id, 'status', 'unique')
-    if f.err or f[1] ~= 'dead' or not act(job_id, f[2]) then
+    if f.err or f[1] ~= 'dead' or not filled() and not act(job_id, f[2]) then
       missed[#missed + 1] = job_id
     end
   end
@@ -68,13 +67,13 @@ else
   rank, before = tonumber(rank) or 0, tonumber(before) or now
   cursor = ''
   while true do
+    local entry = redis.call('ZRANGE', dead, rank, rank, 'WITHSCORES')
+    local job_id, since = entry[1], tonumber(entry[2])
+    if not job_id or since > before then break end
     if #moved >= limit or looks <= 0 or filled() then
       cursor = string.format('%d-%.0f', rank, before)
       break
     end
-    local entry = redis.call('ZRANGE', dead, rank, rank, 'WITHSCORES')
-    local job_id, since = entry[1], tonumber(entry[2])
-    if not job_id or since > before then break end
     looks = looks - 1
     local r = record(job_id)
     if not r or r[2] ~= 'dead' then

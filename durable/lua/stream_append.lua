@@ -100,7 +100,7 @@ for i = 0, jobs - 1 do
     if room <= 0 then break end
     room = room - 1
     if key then
-      holders[key[1]] = job_id
+      holders[key[1]] = has_key(key, ARGV[at + words], ARGV[at + 5] ~= '0') and job_id or nil
       keyed[#keyed + 1] = key
       kept[#kept + 1] = key
     end

@@ -124,15 +124,13 @@ if named < 0 and #pending_of(id, held + 1) > held then
   return remember('R')
 end
 if named >= 0 then
-  local tokens = {}
-  for _ = 1, named do
-    local job_id = arg()
-    tokens[job_id] = arg()
-  end
+  local claims = {} -- by ID and token, as an ID can be claimed again while its last claim is not settled
+  for _ = 1, named do claims[arg() .. '\n' .. arg()] = true end
   for _, entry in ipairs(pending_of(id, most_held)) do
     local b = entry_of(entry)
     local job_id = b and id_of(entry, b)
-    if not b or not tokens[job_id] or redis.pcall('HGET', job_prefix .. job_id, F.claim_token) ~= tokens[job_id] then
+    local held_by = b and redis.pcall('HGET', job_prefix .. job_id, F.claim_token)
+    if type(held_by) ~= 'string' or not claims[job_id .. '\n' .. held_by] then
       give_back(id, entry, false, max_crashes, max_corrupt)
     end
   end

@@ -60,9 +60,8 @@ if ids > 0 then
   cursor = ''
   for _ = 1, ids do
     local job_id = arg()
-    if filled() then break end
     local f = redis.pcall('HMGET', job_prefix .. job_id, F.status, F.buried, 'unique')
-    if f.err or f[1] ~= 'dead' or not f[2] or not act(job_id, f[2], f[3]) then
+    if f.err or f[1] ~= 'dead' or not f[2] or not filled() and not act(job_id, f[2], f[3]) then
       missed[#missed + 1] = job_id
     end
   end
@@ -71,12 +70,12 @@ else
   after, before = after or '0-0', tonumber(before) or now
   cursor = ''
   while true do
+    local one = redis.call('XRANGE', dead, '(' .. after, '+', 'COUNT', 1)[1]
+    if not one or since_of(one[1]) > before then break end
     if #moved >= limit or looks <= 0 or filled() then
       cursor = after .. ',' .. string.format('%.0f', before)
       break
     end
-    local one = redis.call('XRANGE', dead, '(' .. after, '+', 'COUNT', 1)[1]
-    if not one or since_of(one[1]) > before then break end
     looks = looks - 1
     local job_id = body(one[2]).id or ''
     local f = redis.pcall('HMGET', job_prefix .. job_id, F.status, F.buried, 'unique')

@@ -120,7 +120,7 @@ if state == 'scheduled' then
     end
     if first[1] and (not second[1] or tonumber(first[2]) <= tonumber(second[2])) then
       a = a + 1
-      show(record(first[1]))
+      show((record(first[1])))
     else
       b = b + 1
       show(job_of(second[1]))

@@ -95,6 +95,12 @@ local function wish(text)
   return states .. ' ' .. after .. ' ' .. key, key, window == '0' and 0 or now + window
 end
 
+-- has_key tells whether a job of this batch, as it is stored, has the key that keyless gave it: that it is to be kept, or it is
+-- asked for where the job is now.
+local function has_key(key, text, delayed)
+  return key[4] > 0 or string.find(string.match(text, '^[psrd]*'), delayed and 's' or 'p', 1, true) ~= nil
+end
+
 -- keyless is the code for a job that another one keeps from its key, be it one of the same batch (holders: key → ID); or
 -- nil, and what take_key and keep_key need, if it has one: the key, the job, and until when it was kept and is to be.
 local function keyless(job_id, text, holders)
