@@ -100,15 +100,15 @@ func (q *Queue) cancelStored(ctx context.Context, id string) (durable.Cancelled,
 			e.work.cancel(ErrCancelled)
 		}
 	default:
-		q.ended(EventCancelled, local.Cancelled, id, info.Kind)
+		q.ended(EventCancelled, local.Cancelled, id, info.Kind, q.following.life(info.Life))
 	}
 	return cancelled, err
 }
 
-// ended takes up that the store has ended a job that nobody had claimed.
-func (q *Queue) ended(event EventType, state local.State, id, kind string) {
+// ended takes up that the store has ended a job that nobody had claimed; life 0: of whatever life of its ID.
+func (q *Queue) ended(event EventType, state local.State, id, kind string, life uint64) {
 	q.count(event)
-	if p := q.promise(id); p != nil {
+	if p := q.promise(id); p != nil && (life == 0 || p.IsOf(life)) {
 		q.finish(p, id, state, nil)
 	}
 	q.tell(Event{Type: event, ID: id, Kind: kind})

@@ -29,6 +29,7 @@ func (s *session) consume() {
 	paused := newPacer(s.r.q.log, "claim", 50*time.Millisecond, 500*time.Millisecond)
 	for {
 		s.room(ctx)
+		s.checkLease()                                    // the opening may have taken longer
 		if ctx.Err() != nil || s.r.stopped.Err() != nil { // perhaps both at once; and ctx ends a moment after stopped
 			return
 		}
@@ -143,7 +144,7 @@ func (s *session) report(c durable.Claimed) {
 		s.r.q.lostWrites("claim")
 	}
 	for _, id := range c.Expired {
-		s.r.q.ended(EventExpired, local.Expired, id, "")
+		s.r.q.ended(EventExpired, local.Expired, id, "", 0)
 	}
 	if c.Dropped > 0 || c.Corrupt > 0 {
 		s.r.q.log.Warn("weir: entries without a job were removed from the queue", "dropped", c.Dropped, "quarantined", c.Corrupt)

@@ -170,14 +170,15 @@ func (f *following) notice(n *durable.Notice) {
 		f.mu.Unlock()
 	}
 	if p != nil {
-		f.noticed(p, life, n)
+		f.noticed(p, life, n, false)
 	}
 	if sent != p && is(sent) {
-		f.noticed(sent, life, n)
+		f.noticed(sent, life, n, true)
 	}
 }
 
-func (f *following) noticed(p *local.Promise, life uint64, n *durable.Notice) {
+// noticed brings one ticket there. sent: the store has not answered the append of its job, or that has not been taken up.
+func (f *following) noticed(p *local.Promise, life uint64, n *durable.Notice, sent bool) {
 	switch n.What {
 	case durable.NoticeStarted:
 		p.HeardStarted()
@@ -189,7 +190,7 @@ func (f *following) noticed(p *local.Promise, life uint64, n *durable.Notice) {
 		switch {
 		case !n.Kept:
 			f.q.heard(ending{p: p, id: n.ID, state: local.Completed, result: n.Data})
-		case p.Ticket().State() == local.Accepted: // quicker than the answer to the append; stored asks
+		case sent: // quicker than the answer to the append; stored asks
 			p.SetOrigin(0, life)
 		default:
 			f.ask(question{done: life}, n.ID) // for its result

@@ -25,6 +25,7 @@ type session struct {
 	turn    turn
 	claims  uint64 // number of the next claim
 	settles uint64 // number of the next settle; the settler's
+	skipped bool   // one of these was given up: that the store has not seen it is no news; the settler's
 
 	kept    sync.WaitGroup // the keeper
 	keeping context.Context

@@ -121,6 +121,7 @@ func (t *settler) settle(batch []*execution) {
 		case errors.Is(err, durable.ErrNoSender), errors.Is(err, durable.ErrOutdated):
 			s.lose(err)
 		case time.Since(since) >= t.r.q.opts.PersistWithin:
+			s.skipped = true
 			s.lose(err) // a number is given up with its identity only, or the next one looks like a gap
 		case sleep(t.ctx, p.fail(err)):
 			continue
@@ -134,7 +135,7 @@ func (t *settler) settle(batch []*execution) {
 // answered tells the owners.
 func (t *settler) answered(batch []*execution, settled durable.Settled) {
 	q := t.r.q
-	if settled.Gap {
+	if settled.Gap && !batch[0].s.skipped {
 		q.lostWrites("settle")
 	}
 	q.trimmed(settled.Trimmed)
@@ -157,9 +158,7 @@ func (t *settler) answered(batch []*execution, settled durable.Settled) {
 			q.dues.note(event.Delay)
 		}
 		q.count(event.Type)
-		if (o.ticket == nil || o.ticket.Ticket().State().Ended()) && q.shared.Load() { // somebody may have come to share it meanwhile
-			o.ticket = q.claimed(o.claim.ID, q.following.life(o.claim.Life))
-		}
+		o.find()
 		if o.ticket != nil {
 			o.moveTicket(event)
 		}
@@ -191,8 +190,20 @@ func (e *execution) moveTicket(event Event) {
 // had answered, what was heard of that was taken to be older than the claim: the store is asked.
 func (e *execution) disown(lost bool) {
 	q := e.r.q
-	if unsure := q.watched.Unclaim(e.ticket); (lost || unsure) && e.ticket.LookedAt() {
+	if unsure := q.watched.Unclaim(e.ticket); !lost && !unsure {
+		return
+	}
+	_, life := e.ticket.Origin()
+	e.ticket.SetOrigin(0, life) // whoever looks from now on asks
+	if e.ticket.LookedAt() {
 		q.following.ask(question{}, e.claim.ID)
+	}
+}
+
+// find looks again for a ticket: somebody may have come to share the end of the job since it was claimed.
+func (e *execution) find() {
+	if q := e.r.q; (e.ticket == nil || e.ticket.Ticket().State().Ended()) && q.shared.Load() {
+		e.ticket = q.claimed(e.claim.ID, q.following.life(e.claim.Life))
 	}
 }
 
@@ -202,6 +213,7 @@ func (t *settler) unsettled(batch []*execution, err error) {
 	t.r.q.log.Error("weir: outcomes could not be told to the store, their jobs may run again", "outcomes", len(batch), "error", err)
 	for _, o := range batch {
 		t.r.q.count(EventUnsettled)
+		o.find()
 		if o.ticket != nil {
 			o.ticket.MarkRequeued()
 			o.disown(true)

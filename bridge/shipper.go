@@ -183,8 +183,9 @@ func (s *shipper) send() time.Duration {
 	var taker *session
 	slots := 0
 	if s.doubts == 0 {
+		era := s.q.following.cover(s.ctx, s.limit()) // it may take long: before anybody's turn is, and before jobs say how long they may wait
 		taker, slots = s.taker()
-		s.compose(slots)
+		s.compose(slots, era)
 	} else if s.ages {
 		s.age()
 	}
@@ -236,14 +237,13 @@ func (s *shipper) limit() time.Duration {
 
 // compose makes the request: a prefix of the hand, within the bounds of a batch, and of what is taken at once if that
 // is not little: what waits in the store then is more work for it than what waits here.
-func (s *shipper) compose(taken int) {
+func (s *shipper) compose(taken int, era uint32) {
 	most := maxBatch
 	if taken >= fewTaken {
 		most = min(most, taken)
 	}
 	clear(s.wires)
 	s.wires, s.request, s.ages = s.wires[:0], 0, false
-	era := s.q.following.cover(s.ctx, s.limit()) // how long a job may still wait is said after that
 	var bytes int64
 	named := false
 	for _, j := range s.hand {

@@ -108,6 +108,8 @@ func (q *Queue) shut(ctx context.Context, by time.Time, down *shutdown, running 
 	}
 	if running != nil {
 		down.err = running.await(ctx)
+	} else if n := q.stuck.Load(); n > 0 { // since a Run that has ended
+		down.err = fmt.Errorf("%w: %d", ErrStuck, n)
 	}
 	q.following.close(ctx)
 	q.watched.DetachAll(ErrShutdown)

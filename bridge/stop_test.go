@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,6 +172,116 @@ func TestShutdownSoonAfterAStop(t *testing.T) {
 	}
 }
 
+// An engine that is asked to tell of the jobs of this process, and does not answer, kept the turn to claim from the consumer, for ten
+// seconds: at a stop handlers were taken for stuck then.
+func TestAStopWhileFollowingIsArranged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &handing{Memory: durable.NewMemory(nil), trip: func() {}}
+		unanswered := &unadopted{handing: h, let: make(chan struct{})}
+		q, err := bridge.Open(unanswered, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := bridge.NewKind[int](q, "count", nil)
+		if err := kind.Handle(func(ctx context.Context, _ *bridge.Delivery[int]) error { <-ctx.Done(); return ctx.Err() }); err != nil {
+			t.Fatal(err)
+		}
+		first := submit(t, kind, 1)
+		if err := first.WaitEnqueued(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- q.Run(ctx, &bridge.RunOptions{Grace: time.Second, Workers: 2}) }()
+		<-first.Started()
+		synctest.Wait()
+		submit(t, kind, 2)
+		time.Sleep(100 * time.Millisecond)
+		if unanswered.asked.Load() < 2 {
+			t.Error("nothing was to be adopted: this shows nothing")
+		}
+		stop()
+		start := time.Now()
+		if err := <-ran; err != nil || time.Since(start) > 3*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if s := memoryStats(t, h.Memory); s.Consumers != 0 || s.Processing != 0 {
+			t.Errorf("left behind: %+v", s)
+		}
+		close(unanswered.let)
+		shutdown(t, q)
+	})
+}
+
+// unadopted is an engine whose followers adopt one, and do not answer then.
+type unadopted struct {
+	*handing
+	let   chan struct{}
+	asked atomic.Int64
+}
+
+func (u *unadopted) OpenFollower(ctx context.Context) (durable.Follower, error) {
+	f, err := u.handing.OpenFollower(ctx)
+	return &unadopting{f, u}, err
+}
+
+type unadopting struct {
+	durable.Follower
+	u *unadopted
+}
+
+func (f *unadopting) Adopt(ctx context.Context, sender string, adopted bool) error {
+	if f.u.asked.Add(1) > 1 {
+		<-f.u.let
+	}
+	return f.Follower.Adopt(ctx, sender, adopted)
+}
+
+// A Shutdown after a Run that had left a handler behind said that all had ended.
+func TestShutdownAfterAStuckRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, durable.NewMemory(nil), nil)
+		release := make(chan struct{})
+		kind := b.handle(t, "deaf", func(context.Context, *bridge.Delivery[int]) error { <-release; return nil })
+		b.run(t, &bridge.RunOptions{Grace: time.Second})
+		<-submit(t, kind, 1).Started()
+		b.stop()
+		if err := <-b.ran; !errors.Is(err, bridge.ErrStuck) {
+			t.Error(err)
+		}
+		if _, err := b.q.Shutdown(t.Context()); !errors.Is(err, bridge.ErrStuck) {
+			t.Error(err)
+		}
+		close(release)
+		synctest.Wait()
+	})
+}
+
+// An identity whose opening took longer than its lease claimed all the same, and jobs that no handler had seen were charged.
+func TestAnOpeningThatTakesLongerThanTheLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, nil)
+		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
+		if err := submit(t, kind, 1).WaitEnqueued(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.outage.begin(durabletest.Fault{Delay: 110 * time.Millisecond}, durabletest.OpOpenConsumer)
+		b.run(t, &bridge.RunOptions{Lease: 100 * time.Millisecond})
+		time.Sleep(10 * time.Second)
+		if n, c := b.outage.Calls(durabletest.OpClaim), b.q.Counters(); n != 0 || c.LeaseLost == 0 {
+			t.Errorf("%d claims, %+v", n, c)
+		}
+		b.outage.end()
+		time.Sleep(time.Minute)
+		if c := b.q.Counters(); c.Completed != 1 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
 // What an unanswered claim takes at a stop came on top.
 func TestRunEndsTwoSecondsAfterTheGrace(t *testing.T) {
 	t.Parallel()
@@ -192,6 +303,7 @@ func TestRunEndsTwoSecondsAfterTheGrace(t *testing.T) {
 		}
 		b.outage.end()
 		close(release)
+		synctest.Wait()
 		shutdown(t, b.q)
 	})
 }

@@ -1,0 +1,126 @@
+package bridge_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-9dec4fca/weir/bridge"
+	"github.com/seed-9dec4fca/weir/durable"
+	"github.com/seed-9dec4fca/weir/durable/durabletest"
+	"github.com/seed-9dec4fca/weir/local"
+)
+
+// A cancel of a job ended the ticket of another one, which the ID was of before and which had completed elsewhere.
+func TestCancelIsAboutOneLifeOfTheID(t *testing.T) {
+	t.Parallel()
+	for name, looked := range map[string]bool{"looked at": true, "not looked at": false} {
+		bubble(t, name, func(t *testing.T) {
+			a := setupApart(t, nop)
+			other := setupOn(t, a.memory, nil)
+			kind := bridge.NewKind[int](other.q, "count", nil)
+			a.consumer.run(t, nil)
+			a.producer.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpFollowAwait)
+			first := submitJob(t, a.kind, bridge.Job[int]{ID: "a"})
+			if looked {
+				first.Done()
+			}
+			time.Sleep(time.Second)
+			submitJob(t, kind, bridge.Job[int]{ID: "a", Delay: time.Hour})
+			if err := other.q.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := a.producer.q.Cancel(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			a.producer.outage.end()
+			time.Sleep(time.Minute)
+			if s := first.State(); s != local.Completed && (looked || s != local.Enqueued) {
+				t.Errorf("the first one, completed, is %v", s)
+			}
+		})
+	}
+}
+
+// A result that is too long for news was never asked for, where the start of the job was told before the answer to its append, too.
+func TestAllIsToldBeforeTheAppendIsAnswered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := setupApart(t, func(ctx context.Context, d *bridge.Delivery[int]) error {
+			if d.ID == "other" {
+				<-ctx.Done()
+				return nil
+			}
+			time.Sleep(300 * time.Millisecond)
+			return d.SetResult(make([]byte, durable.MaxNoticed+1), time.Minute)
+		})
+		submitJob(t, a.kind, bridge.Job[int]{ID: "other"}).Done() // news is read
+		a.consumer.run(t, &bridge.RunOptions{Grace: time.Second})
+		time.Sleep(time.Second)
+		a.producer.outage.begin(durabletest.Fault{Action: durabletest.Lose}, durabletest.OpAppend)
+		ticket := submitJob(t, a.kind, bridge.Job[int]{ID: "a"})
+		done := ticket.Done()
+		time.Sleep(3 * time.Second)
+		a.producer.outage.end()
+		soon(t, done)
+		if ticket.State() != local.Completed || len(ticket.Result()) != durable.MaxNoticed+1 {
+			t.Errorf("%v with %d bytes", ticket.State(), len(ticket.Result()))
+		}
+	})
+}
+
+// Who looked at a ticket only after the process had given up on telling the store learned of its end an hour later.
+func TestALookAfterTheOutcomeWasGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, nil)
+		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
+		b.run(t, nil)
+		if err := submit(t, kind, 0).Wait(t.Context()); err != nil { // all is arranged
+			t.Fatal(err)
+		}
+		b.outage.begin(durabletest.Fault{Action: durabletest.Lose}, durabletest.OpSettle)
+		ticket := submitJob(t, kind, bridge.Job[int]{ID: "a", Retention: time.Hour})
+		time.Sleep(time.Second)
+		b.stop()
+		<-b.ran
+		b.outage.end()
+		if n := b.q.Counters().Unsettled; n != 1 {
+			t.Fatalf("%d unsettled: this shows nothing", n)
+		}
+		time.Sleep(time.Minute)
+		soon(t, ticket.Done())
+		ends(t, ticket, nil, "")
+	})
+}
+
+// A settle that was given up was missed by the store as if it had lost it.
+func TestAnOutcomeThatWasGivenUpIsNoGap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, &bridge.Options{PersistWithin: time.Second})
+		kind := b.handle(t, "count", func(ctx context.Context, d *bridge.Delivery[int]) error {
+			select {
+			case <-time.After(time.Duration(d.Value) * time.Second):
+			case <-ctx.Done():
+				time.Sleep(time.Second / 2)
+			}
+			return nil
+		})
+		b.run(t, &bridge.RunOptions{Workers: 2})
+		synctest.Wait()
+		submit(t, kind, 1)
+		submit(t, kind, 60)
+		time.Sleep(time.Second / 2)
+		b.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpSettle)
+		for b.q.Counters().LeaseLost == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		b.outage.end()
+		time.Sleep(time.Minute)
+		if c := b.q.Counters(); c.Gaps != 0 || c.Unsettled != 1 || c.Completed != 2 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
