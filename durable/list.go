@@ -181,7 +181,7 @@ func (l *List) capabilities() Capabilities {
 func (l *List) Close() error { return l.close() }
 
 // run executes a script in a lane; see send.
-func (l *List) run(ctx context.Context, in lane, s *script, args ...any) (code string, answer reply, err error) {
+func (l *List) run(ctx context.Context, in *lane, s *script, args ...any) (code string, answer reply, err error) {
 	head := []any{s.verb, l.keys.prefix, wireVersion}
 	if l.step > 0 && s != l.scripts.probe {
 		head = append(head, l.step.Microseconds())

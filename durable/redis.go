@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -27,8 +26,8 @@ type RedisOptions struct {
 	Replicas int
 	// ReplicaWait bounds the wait for replicas; default 1 s.
 	ReplicaWait time.Duration
-	// Hook sees every command, for metrics and traces; a script's name is its first argument
-	// after the keys. Default none.
+	// Hook sees every command, for metrics and traces, alone or in a pipeline with others; a script's name is
+	// its first argument after the keys. Default none.
 	Hook redis.Hook
 }
 
@@ -70,7 +69,7 @@ type Redis struct {
 
 	// commands is the lane of everything that does not block, renewals that of lease renewals:
 	// they never wait for anything else.
-	commands, renewals lane
+	commands, renewals *lane
 
 	mu     sync.Mutex // guards what follows
 	client redis.UniversalClient
@@ -187,33 +186,3 @@ func (r *Redis) close() error {
 	gate.close()
 	return client.Close()
 }
-
-// lane lets a bounded number of commands be under way at once; each has a connection, so
-// the pool never makes anybody wait.
-type lane chan struct{}
-
-// How many commands each lane lets through.
-const (
-	commandLane = 2
-	renewalLane = 1
-	awaitLane   = 1 // of each consumed queue, and of each that is followed
-)
-
-func newLane(n int) lane { return make(lane, n) }
-
-// enter waits for a place, or for ctx. Nobody gets in whose ctx has ended: its call would
-// make a client that was closed connect anew.
-func (l lane) enter(ctx context.Context) error {
-	select {
-	case l <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if ctx.Err() != nil { // both at once
-		l.leave()
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-func (l lane) leave() { <-l }

@@ -28,7 +28,7 @@ type followScripts struct {
 // so an answer that was lost is asked for again.
 type follower struct {
 	queue   *queue
-	run     func(ctx context.Context, in lane, s *script, args ...any) (string, reply, error)
+	run     func(ctx context.Context, in *lane, s *script, args ...any) (string, reply, error)
 	scripts *followScripts
 	id      string
 	news    string // the key of its notices

@@ -21,7 +21,7 @@ type queue struct {
 
 // parking is where a command blocks: one at a time, which keeps its place until it ends, on a connection of its own.
 type parking struct {
-	lane
+	*lane
 
 	mu   sync.Mutex // guards gate
 	gate *gate      // that already has a place for the connection
@@ -51,18 +51,13 @@ func (q *queue) bound(ctx context.Context) (context.Context, context.CancelFunc)
 
 // send executes a script in a lane and takes the code off its answer. Codes that mean the
 // same in every script come back as errors.
-func (q *queue) send(ctx context.Context, in lane, s *script, keys []string, args []any) (code string, answer reply, err error) {
+func (q *queue) send(ctx context.Context, in *lane, s *script, keys []string, args []any) (code string, answer reply, err error) {
 	if err := q.ready(ctx); err != nil {
 		return "", nil, failed(q.name, s.verb, ErrNotExecuted, err)
 	}
 	ctx, cancel := q.bound(ctx)
 	defer cancel()
-	if err := in.enter(ctx); err != nil {
-		return "", nil, failed(q.name, s.verb, ErrNotExecuted, err)
-	}
-	defer in.leave()
-	client, _ := q.redis.hold(q)
-	got, err := q.redis.exec(ctx, client, s, keys, args)
+	got, err := q.exec(ctx, in, s, keys, args)
 	if err != nil {
 		return "", nil, classify(q.name, s.verb, err)
 	}

@@ -99,15 +99,21 @@ func (c once) send(ctx context.Context, client redis.UniversalClient) error {
 	return err
 }
 
-// exec executes a script. The answer of one that waits for replicas ends with how many there were.
-func (r *Redis) exec(ctx context.Context, client redis.UniversalClient, s *script, keys []string, args []any) (any, error) {
+// exec executes a script in a lane. The answer of one that waits for replicas ends with how many there were.
+func (q *queue) exec(ctx context.Context, in *lane, s *script, keys []string, args []any) (any, error) {
+	r := q.redis
 	if !s.replicated || r.opts.Replicas == 0 {
 		return s.run(keys, args, func(words []any) (any, error) {
-			cmd := once{redis.NewCmd(ctx, words...)}
-			err := cmd.send(ctx, client)
+			cmd := redis.NewCmd(ctx, words...)
+			err := in.send(ctx, q, cmd)
 			return cmd.Val(), err
 		})
 	}
+	if err := in.enter(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotExecuted, err)
+	}
+	defer in.leave()
+	client, _ := r.hold(q)
 	var had int64
 	got, err := s.run(keys, args, func(words []any) (got any, err error) {
 		got, had, err = r.replicate(ctx, client, keys[0], redis.NewCmd(ctx, words...))

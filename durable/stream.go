@@ -154,7 +154,7 @@ func (s *Stream) capabilities() Capabilities {
 func (s *Stream) Close() error { return s.close() }
 
 // run executes a script in a lane; see send.
-func (s *Stream) run(ctx context.Context, in lane, what *script, args ...any) (code string, answer reply, err error) {
+func (s *Stream) run(ctx context.Context, in *lane, what *script, args ...any) (code string, answer reply, err error) {
 	head := []any{what.verb, s.keys.prefix, wireVersion}
 	if what != streamScripts.probe { // which is the list engine's
 		head = append(head, s.opts.Group)
