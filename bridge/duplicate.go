@@ -29,14 +29,34 @@ func (s *shipper) refused(j *job, r durable.Refusal) {
 	j.MarkDuplicate(first)
 	j.SetOrigin(0, 0) // which life of the ID it shares, the store has to say
 	q.shared.Store(true)
-	if p := q.watched.First(first); p == nil || !follows(p.Ticket().State()) {
+	switch p := q.watched.First(first); {
+	case p == nil || !follows(p.Ticket().State()):
 		q.watched.Join(first, &j.Promise) // before the store is asked: whatever happens after its answer must find the ticket
 		s.unclear = append(s.unclear, j)
-		return
+	case q.following.engine != nil && !p.Claimed() && !p.Ticket().State().Ended(): // it may have ended elsewhere, and another job have the ID
+		s.perhaps[j] = p
+		s.unclear = append(s.unclear, j)
+	default:
+		q.count(EventDuplicate)
+		q.watched.Join(first, &j.Promise)
+		s.duplicate(j)
 	}
-	q.count(EventDuplicate)
-	q.watched.Join(first, &j.Promise)
-	s.duplicate(j)
+}
+
+// join has a job share what becomes of the one that it was taken for a duplicate of; or, as the store says that another job has
+// the ID now, of that one, for which the store is to be asked again: false.
+func (s *shipper) join(j *job, first durable.Record) bool {
+	p, q := s.perhaps[j], s.q
+	if p == nil {
+		return true
+	}
+	delete(s.perhaps, j)
+	if first.Life == "" || p.IsOf(q.following.life(first.Life)) {
+		q.watched.Share(p, &j.Promise)
+		return true
+	}
+	q.watched.Join(j.Ticket().Duplicate(), &j.Promise)
+	return false
 }
 
 // follows tells whether the state of a ticket is that of a stored job, and worth following.
@@ -65,11 +85,16 @@ func (s *shipper) resolve(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limit())
 	defer cancel()
 	done := 0
+	var again []*job
 	err := s.q.look(ctx, ids, func(first durable.Record, followed bool) {
-		s.resolved(s.unclear[done], first, followed)
+		if j := s.unclear[done]; s.join(j, first) {
+			s.resolved(j, first, followed)
+		} else {
+			again = append(again, j)
+		}
 		done++
 	})
-	s.unclear = slices.Delete(s.unclear, 0, done)
+	s.unclear = slices.Replace(s.unclear, 0, done, again...)
 	s.release()
 	return err
 }
@@ -106,6 +131,7 @@ func (s *shipper) resolved(j *job, first durable.Record, followed bool) {
 func (s *shipper) giveUp(jobs []*job, cause error) {
 	for _, j := range jobs {
 		s.q.count(EventDuplicate)
+		s.join(j, durable.Record{})
 		if s.q.watched.Leave(j.Ticket().Duplicate(), &j.Promise) { // else more is known meanwhile
 			j.End(local.Detached, cause)
 		}

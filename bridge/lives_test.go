@@ -124,3 +124,53 @@ func TestAnOutcomeThatWasGivenUpIsNoGap(t *testing.T) {
 		}
 	})
 }
+
+// A duplicate was taken for one of a job that this process had submitted before under the ID, which had ended elsewhere meanwhile.
+func TestADuplicateIsOfTheJobThatHasTheID(t *testing.T) {
+	t.Parallel()
+	bubble(t, "not of one that had it", func(t *testing.T) {
+		a := setupApart(t, func(_ context.Context, d *bridge.Delivery[int]) error { return d.SetResult([]byte{byte(d.Value)}, 0) })
+		other := setupOn(t, a.memory, nil)
+		kind := bridge.NewKind[int](other.q, "count", nil)
+		a.consumer.run(t, nil)
+		first := submitJob(t, a.kind, bridge.Job[int]{ID: "a", Value: 1})
+		time.Sleep(time.Minute)
+		a.consumer.stop()
+		<-a.consumer.ran
+		submitJob(t, kind, bridge.Job[int]{ID: "a", Value: 2})
+		if err := other.q.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		third := submitJob(t, a.kind, bridge.Job[int]{ID: "a", Value: 3})
+		done := third.Done()
+		time.Sleep(time.Minute)
+		if s := third.State(); s != local.Enqueued || third.Duplicate() != "a" {
+			t.Errorf("%v, a duplicate of %q", s, third.Duplicate())
+		}
+		a.consumer.run(t, nil)
+		soon(t, done)
+		if r := third.Result(); third.State() != local.Completed || string(r) != "\x02" {
+			t.Errorf("%v with %v", third.State(), r)
+		}
+		if s := first.State(); s != local.Completed && s != local.Detached {
+			t.Errorf("the first one is %v", s)
+		}
+	})
+	bubble(t, "which this process has submitted", func(t *testing.T) {
+		a := setupApart(t, func(_ context.Context, d *bridge.Delivery[int]) error { return d.SetResult([]byte{byte(d.Value)}, 0) })
+		first := submitJob(t, a.kind, bridge.Job[int]{ID: "a", Value: 1})
+		if err := a.producer.q.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		second := submitJob(t, a.kind, bridge.Job[int]{ID: "a", Value: 2})
+		done := second.Done()
+		time.Sleep(time.Minute)
+		a.consumer.run(t, nil)
+		soon(t, done)
+		for _, ticket := range []*bridge.Ticket{first, second} {
+			if r := ticket.Result(); ticket.State() != local.Completed || string(r) != "\x01" {
+				t.Errorf("%v with %v", ticket.State(), r)
+			}
+		}
+	})
+}

@@ -35,8 +35,9 @@ type shipper struct {
 	doubts   int              // times it was sent without an answer
 	request  int
 	hand     []*job
-	unclear  []*job        // duplicates of what the store has yet to be asked about; see duplicate.go
-	next     time.Duration // when the first job in hand runs out of time
+	unclear  []*job                  // duplicates of what the store has yet to be asked about; see duplicate.go
+	perhaps  map[*job]*local.Promise // of these, what they share the end of if that is of the job that has the ID now
+	next     time.Duration           // when the first job in hand runs out of time
 
 	store, room *pacer
 	paused      *pacer             // while an operator has paused the intake
@@ -53,7 +54,8 @@ func (q *Queue) startShipper() {
 			store: q.storePacer("append"),
 			room:  newPacer(q.log, "append", time.Millisecond, 100*time.Millisecond),
 
-			paused: newPacer(q.log, "append", 50*time.Millisecond, 500*time.Millisecond),
+			paused:  newPacer(q.log, "append", 50*time.Millisecond, 500*time.Millisecond),
+			perhaps: make(map[*job]*local.Promise),
 		}
 		s.ctx, s.stop = context.WithCancel(context.Background())
 		q.ship = s

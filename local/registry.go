@@ -119,6 +119,18 @@ func (r *Registry) Join(id string, p *Promise) {
 			first.End(Detached, r.full)
 		}
 	}
+	r.share(first, p)
+}
+
+// Share has p share what becomes of first, as Join does where that is watched.
+func (r *Registry) Share(first, p *Promise) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.share(first, p)
+}
+
+// share is Share while mu is held.
+func (r *Registry) share(first, p *Promise) {
 	if !p.join(first, r.max) {
 		p.End(Detached, r.full)
 	}
