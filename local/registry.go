@@ -296,8 +296,8 @@ func (r *Registry) Claim(id string, life uint64, sent *Promise) *Promise {
 	return p
 }
 
-// Unclaim takes a Claim back: the worker does not have the job of p any more, which may not have ended. It reports whether that was the last one
-// and the store has told meanwhile of what others made of the job: then it may be elsewhere than p says.
+// Unclaim takes a Claim back: that worker does not have the job of p any more, which may not have ended. unsure: no other worker of this
+// process has it, and the store has told meanwhile of what others made of it, so that it may be elsewhere than p says.
 func (r *Registry) Unclaim(p *Promise) (unsure bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
