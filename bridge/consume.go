@@ -119,6 +119,9 @@ func (s *session) claim(ctx, asking context.Context, slots int) (durable.Claimed
 			request.N++
 			request.Named = s.heldRefs()
 			request.Held = len(request.Named)
+			if !sleep(ctx, p.pause()) { // it may say so again
+				return claimed, errStopped
+			}
 			continue
 		case err == nil:
 			p.ok()
@@ -127,10 +130,11 @@ func (s *session) claim(ctx, asking context.Context, slots int) (durable.Claimed
 		case errors.Is(err, durable.ErrFenced), errors.Is(err, durable.ErrNoSender), errors.Is(err, durable.ErrOutdated):
 			s.lose(err)
 			return claimed, err
-		case errors.Is(err, durable.ErrLeaseExpired):
-			if s.renew() == nil {
-				continue
+		case errors.Is(err, durable.ErrLeaseExpired) && s.renew() == nil:
+			if !sleep(ctx, p.pause()) {
+				return claimed, err
 			}
+			continue
 		}
 		if !sleep(ctx, p.fail(err)) {
 			return claimed, err

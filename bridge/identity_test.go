@@ -55,6 +55,54 @@ func TestIdentitiesThatAreLostAtOnceFollowWithBackOff(t *testing.T) {
 	})
 }
 
+// answering is an engine whose consumers get the same answer to each claim.
+type answering struct {
+	*durable.Memory
+	claim func() (durable.Claimed, error)
+}
+
+func (a answering) OpenConsumer(ctx context.Context, lease time.Duration) (durable.Consumer, error) {
+	c, err := a.Memory.OpenConsumer(ctx, lease)
+	return answered{c, a.claim}, err
+}
+
+type answered struct {
+	durable.Consumer
+	claim func() (durable.Claimed, error)
+}
+
+func (a answered) Claim(context.Context, durable.ClaimRequest) (durable.Claimed, error) {
+	return a.claim()
+}
+
+// A store that says again and again what a claim can mend was asked again at once each time.
+func TestClaimsThatCannotBeMendedPause(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]struct {
+		claimed durable.Claimed
+		err     error
+	}{
+		"reconcile":     {claimed: durable.Claimed{Status: durable.ClaimReconcile}},
+		"lease expired": {err: durable.ErrLeaseExpired},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			asked := 0
+			b := setupOn(t, answering{durable.NewMemory(nil), func() (durable.Claimed, error) {
+				time.Sleep(time.Millisecond)
+				asked++
+				return answer.claimed, answer.err
+			}}, nil)
+			b.handle(t, "count", nop)
+			b.run(t, nil)
+			time.Sleep(time.Minute)
+			b.stop()
+			if err := <-b.ran; err != nil || asked < 10 || asked > 120 {
+				t.Errorf("asked %d times in a minute, then %v", asked, err)
+			}
+		})
+	}
+}
+
 // Handlers began after Run and Shutdown had returned, and nobody was told what they did.
 func TestNoHandlerBeginsAfterRunHasReturned(t *testing.T) {
 	t.Parallel()
