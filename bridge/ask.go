@@ -195,6 +195,18 @@ func (f *following) miss(p *local.Promise, id string) {
 	}
 }
 
+// superseded is told of the ticket of a job that has ended, as its ID was free for another one: how may have been noted.
+func (q *Queue) superseded(id string, p *local.Promise) {
+	switch f := &q.following; {
+	case p == nil:
+	case f.engine != nil && (p.LookedAt() || f.covered.Load() != 0):
+		f.miss(p, id)
+		f.read()
+	default:
+		p.End(local.Detached, ErrNoRecord)
+	}
+}
+
 // later has news tell of an end, and reports false after Shutdown.
 func (f *following) later(e ending) bool {
 	f.mu.Lock()

@@ -38,7 +38,7 @@ func (s *shipper) refused(j *job, r durable.Refusal) {
 		s.unclear = append(s.unclear, j)
 	default:
 		q.count(EventDuplicate)
-		q.watched.Join(first, &j.Promise)
+		q.watched.Share(p, &j.Promise)
 		s.duplicate(j)
 	}
 }

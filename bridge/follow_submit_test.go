@@ -325,3 +325,65 @@ func TestClaimOfAnotherLife(t *testing.T) {
 		}
 	})
 }
+
+// While the answer to an append is out, what ends is kept for duplicates: the end of an earlier job was taken for that of the job that
+// has the ID now.
+func TestFollowWhileAnEarlierJobIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		memory := durable.NewMemory(nil)
+		b, other := setupOn(t, memory, nil), setupOn(t, memory, nil)
+		goOn := make(chan struct{})
+		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { <-goOn; return nil })
+		b.run(t, nil)
+		first := submitJob(t, kind, bridge.Job[int]{ID: "a"})
+		<-first.Started()
+		b.gate.Hold(durabletest.OpAppend)
+		submitJob(t, kind, bridge.Job[int]{ID: "b"})
+		if err := b.gate.Held(t.Context(), durabletest.OpAppend); err != nil {
+			t.Fatal(err)
+		}
+		close(goOn)
+		ends(t, first, nil, "")
+		b.stop()
+		<-b.ran
+		elsewhere := submitJob(t, bridge.NewKind[int](other.q, "count", nil), bridge.Job[int]{ID: "a"})
+		if err := elsewhere.WaitEnqueued(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		again, err := b.q.Follow(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := again.State(); s != local.Enqueued {
+			t.Errorf("%v", s)
+		}
+		b.gate.Release(durabletest.OpAppend)
+	})
+}
+
+// The first append of a process that came while a Follow asked the store was told of too late: of a job that was quick nothing was
+// known any more.
+func TestSubmitWhileAFollowAsks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := setupApart(t, nop)
+		a.consumer.run(t, nil)
+		a.producer.gate.Hold(durabletest.OpFollow)
+		followed := make(chan error)
+		go func() {
+			_, err := a.producer.q.Follow(t.Context(), "none")
+			followed <- err
+		}()
+		if err := a.producer.gate.Held(t.Context(), durabletest.OpFollow); err != nil {
+			t.Fatal(err)
+		}
+		ticket := submit(t, a.kind, 1)
+		time.Sleep(time.Second / 2)
+		a.producer.gate.Release(durabletest.OpFollow)
+		if err := <-followed; !errors.Is(err, durable.ErrNoJob) {
+			t.Error(err)
+		}
+		ends(t, ticket, nil, "")
+	})
+}

@@ -43,6 +43,7 @@ type following struct {
 	lastLook atomic.Int64                  // when that was, on the clock of now(); 0: never
 	reading  atomic.Bool                   // news is under way
 	asking   atomic.Bool                   // ask is
+	covering atomic.Bool                   // what the shipper has begun to arrange is under way
 	sample   []weak.Pointer[local.Promise] // of tickets that nobody has looked at, oldest first; the shipper's
 
 	// turn is held by whoever arranges, asks or tells, until he has made something of the answer: so news of a job comes after
@@ -60,6 +61,7 @@ type following struct {
 	left     []*session          // those that have ended, and may not have told yet how all their jobs did
 	gone     []string            // those of sessions that have ended, still adopted
 	called   time.Duration       // when the follower was last answered
+	unsure   map[string]bool     // of these, on whose outcomes was given up
 	asks     map[string]question
 	endings  []ending // that news will bring to their tickets
 }
@@ -73,6 +75,8 @@ const (
 	restAfter, sampleEvery = 2048, 64
 	// lookAgain is how long it is expected that whoever has looked at one looks at another.
 	lookAgain = 10 * time.Minute
+	// coverWithin is for how long an append waits while somebody asks, who may ask in vain.
+	coverWithin = time.Second
 	// askAllEvery is how often all tickets that are looked at are asked for, whatever is noted: a producer's record in the
 	// store may be over before its jobs are.
 	askAllEvery = time.Hour
@@ -89,7 +93,7 @@ func (f *following) init(q *Queue) {
 	}
 	f.engine, f.lookout.Looked = engine, f.looked
 	f.turn, f.wanted = make(chan struct{}, 1), true
-	f.adopted, f.asks = map[string]bool{}, map[string]question{}
+	f.adopted, f.unsure, f.asks = map[string]bool{}, map[string]bool{}, map[string]question{}
 	f.tries = newPacer(q.log, "follow jobs", 100*time.Millisecond, 30*time.Second)
 }
 
@@ -135,6 +139,16 @@ func (f *following) leaves(s *session) {
 	}
 }
 
+// unsettled takes up that outcomes of a session were given up, which the store may have got or get yet. While it is adopted nothing is
+// noted of them.
+func (f *following) unsettled(s *session) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if id := s.consumer.ID(); f.adopted[id] {
+		f.unsure[id] = true
+	}
+}
+
 // number gives each of the jobs of a request the numbers by which it is known, before that is sent.
 func (f *following) number(era uint32, producer string, n uint64, jobs []*job) {
 	life := f.life(producer + ":" + strconv.FormatUint(n, 10))
@@ -144,33 +158,45 @@ func (f *following) number(era uint32, producer string, n uint64, jobs []*job) {
 }
 
 // cover is called by the shipper before it makes a request, and has what is stored from now on told of from the beginning, if that
-// can be arranged within a limit. It returns the number of the arrangement. What takes longer goes on meanwhile: a job that is asked for
-// when it is stored may not live long.
+// can be arranged within a limit. It returns the number of the arrangement. What takes longer goes on meanwhile, and is not waited for
+// again: a job that is asked for when it is stored may not live long.
 func (f *following) cover(ctx context.Context, limit time.Duration) uint32 {
 	if f.engine == nil {
 		return 0
 	}
 	f.rest()
-	if _, _, todo := f.next(false); todo == nothing {
-		return f.era.Load()
-	}
-	select {
-	case f.turn <- struct{}{}:
-	default: // somebody else does it; these jobs are asked for when somebody looks
-		return f.era.Load()
-	}
-	arranged := make(chan struct{})
-	if f.q.now() < f.again || !f.q.calls.begin(func() { f.tryArrange(); <-f.turn; close(arranged) }) {
-		<-f.turn
+	if _, _, todo := f.next(false); todo == nothing || f.covering.Load() {
 		return f.era.Load()
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if !f.takeSoon(ctx) { // these jobs are asked for when somebody looks
+		return f.era.Load()
+	}
+	arranged := make(chan struct{})
+	f.covering.Store(true)
+	if f.q.now() < f.again || !f.q.calls.begin(func() { f.tryArrange(); f.covering.Store(false); <-f.turn; close(arranged) }) {
+		f.covering.Store(false)
+		<-f.turn
+		return f.era.Load()
+	}
 	select {
 	case <-arranged:
 	case <-ctx.Done():
 	}
 	return f.era.Load()
+}
+
+// takeSoon takes turn, if whoever has it is done with it within coverWithin.
+func (f *following) takeSoon(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, coverWithin)
+	defer cancel()
+	select {
+	case f.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // tryArrange is arrange, of which it is no use to try it again at once where it has failed. turn is held.
@@ -305,14 +331,19 @@ func (f *following) arrange(ctx context.Context, asked bool) (durable.Follower, 
 	}
 }
 
-// did notes that a sender was adopted, or not any more.
+// did notes that a sender was adopted, or not any more: what becomes of its jobs from then on is noted.
 func (f *following) did(sender string, adopted bool) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.called = f.q.now()
+	unsure := f.unsure[sender]
 	if f.adopted[sender] = adopted; !adopted {
 		delete(f.adopted, sender)
+		delete(f.unsure, sender)
 		f.gone = slices.DeleteFunc(f.gone, func(id string) bool { return id == sender })
+	}
+	f.mu.Unlock()
+	if unsure && !adopted {
+		f.askAll()
 	}
 }
 
@@ -323,6 +354,7 @@ func (f *following) lost(follower durable.Follower) {
 	if is {
 		f.follower = nil
 		clear(f.adopted)
+		clear(f.unsure)
 		f.gone = nil
 	}
 	f.mu.Unlock()

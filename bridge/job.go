@@ -166,7 +166,9 @@ func (q *Queue) promise(id string) *local.Promise {
 // claimed finds the ticket of the very job that a worker of this process has, which is noted; nil likewise.
 func (q *Queue) claimed(id string, life uint64) *local.Promise {
 	sent := q.sent.find(id) // first
-	return q.watched.Claim(id, life, sent)
+	p, superseded := q.watched.Claim(id, life, sent)
+	q.superseded(id, superseded)
+	return p
 }
 
 // headerCodec: headers are one JSON object, readable in any language, so that a job needs

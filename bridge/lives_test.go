@@ -95,6 +95,38 @@ func TestALookAfterTheOutcomeWasGivenUp(t *testing.T) {
 	})
 }
 
+// After an outcome had been given up the store was asked before the identity was left: what came of that was learned of an hour later.
+func TestWhatBecomesOfAJobWhoseOutcomeWasGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, nil)
+		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
+		b.run(t, nil)
+		if err := submit(t, kind, 0).Wait(t.Context()); err != nil { // all is arranged
+			t.Fatal(err)
+		}
+		b.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpSettle)
+		b.gate.Hold(durabletest.OpLeave)
+		ticket := submitJob(t, kind, bridge.Job[int]{ID: "a"})
+		ticket.Done()
+		time.Sleep(time.Second)
+		b.stop()
+		if err := b.gate.Held(t.Context(), durabletest.OpLeave); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if s, n := ticket.State(), b.q.Counters().Unsettled; s != local.Processing || n != 1 {
+			t.Fatalf("%v, %d unsettled: this shows nothing", s, n)
+		}
+		b.gate.Release(durabletest.OpLeave)
+		<-b.ran
+		time.Sleep(time.Minute)
+		if s := ticket.State(); s != local.Enqueued {
+			t.Errorf("%v", s)
+		}
+	})
+}
+
 // A settle that was given up was missed by the store as if it had lost it.
 func TestAnOutcomeThatWasGivenUpIsNoGap(t *testing.T) {
 	t.Parallel()

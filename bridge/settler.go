@@ -190,7 +190,12 @@ func (e *execution) moveTicket(event Event) {
 // had answered, what was heard of that was taken to be older than the claim: the store is asked.
 func (e *execution) disown(lost bool) {
 	q := e.r.q
-	if unsure := q.watched.Unclaim(e.ticket); !lost && !unsure {
+	unsure, superseded := q.watched.Unclaim(e.ticket)
+	switch {
+	case superseded:
+		q.superseded(e.claim.ID, e.ticket)
+		return
+	case !lost && !unsure:
 		return
 	}
 	_, life := e.ticket.Origin()
@@ -211,6 +216,7 @@ func (e *execution) find() {
 // after all.
 func (t *settler) unsettled(batch []*execution, err error) {
 	t.r.q.log.Error("weir: outcomes could not be told to the store, their jobs may run again", "outcomes", len(batch), "error", err)
+	t.r.q.following.unsettled(batch[0].s)
 	for _, o := range batch {
 		t.r.q.count(EventUnsettled)
 		o.find()

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/durable/durabletest"
 	"github.com/seed-9dec4fca/weir/local"
-	"github.com/seed-9dec4fca/weir/policy"
 )
 
 // runs counts the runs of each job.
@@ -253,27 +252,55 @@ func TestMaxWatched(t *testing.T) {
 	})
 }
 
-// The ID of a job that ran elsewhere, whose ticket is still held here, is used again.
+// The ID of a job that ran elsewhere, whose ticket is still held here, is used again. The news of its end may come after that: the
+// ticket was detached.
 func TestIDUsedAgainAfterTheFirstRanElsewhere(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	again := func(t *testing.T, b *bench, kind *bridge.Kind[int]) {
+		t.Helper()
+		second := submitJob(t, kind, bridge.Job[int]{ID: "same"})
+		if err := second.WaitEnqueued(t.Context()); err != nil || second.Duplicate() != "" {
+			t.Fatal(err, second.Duplicate())
+		}
+		synctest.Wait()
+		if second.State() != local.Enqueued {
+			t.Errorf("the second is %v", second.State())
+		}
+		if n := b.q.Counters().Completed; n != 0 {
+			t.Errorf("%d are counted as completed here", n)
+		}
+	}
+	result := func(_ context.Context, d *bridge.Delivery[int]) error { return d.SetResult([]byte("result"), 0) }
+	for name, look := range map[string]bool{"somebody looks": true, "nobody does": false} {
+		bubble(t, name, func(t *testing.T) {
+			a := setupApart(t, result)
+			a.consumer.run(t, nil)
+			a.producer.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpFollowAwait)
+			first := submitJob(t, a.kind, bridge.Job[int]{ID: "same"})
+			if look {
+				first.Done()
+			}
+			time.Sleep(time.Minute)
+			again(t, a.producer, a.kind)
+			if s := first.State(); s.Ended() {
+				t.Errorf("the first is %v before there can be news of it", s)
+			}
+			a.producer.outage.end()
+			ends(t, first, nil, "")
+			if got := first.Result(); string(got) != "result" {
+				t.Errorf("result %q", got)
+			}
+		})
+	}
+	bubble(t, "nobody tells", func(t *testing.T) {
 		memory := durable.NewMemory(nil)
-		producer, consumer := setupOn(t, memory, nil), setupOn(t, memory, nil)
-		consumer.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
+		producer, consumer := setupOn(t, lonely(memory), nil), setupOn(t, memory, nil)
+		consumer.handle(t, "count", result)
 		consumer.run(t, nil)
 		kind := bridge.NewKind[int](producer.q, "count", nil)
 		first := submitJob(t, kind, bridge.Job[int]{ID: "same"})
 		time.Sleep(time.Minute)
-		second, err := kind.SubmitJob(t.Context(), bridge.Job[int]{ID: "same"}, policy.Reject())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := second.WaitEnqueued(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		if first.State() != local.Detached || second.State() != local.Enqueued {
-			t.Errorf("first %v, second %v; want detached, enqueued", first.State(), second.State())
-		}
+		again(t, producer, kind)
+		ends(t, first, bridge.ErrNoRecord, "")
 	})
 }

@@ -325,7 +325,7 @@ func (s *shipper) take(answer durable.Appended) {
 			} else {
 				j.MarkEnqueued()
 			}
-			q.watched.Watch(&j.Promise) // not earlier: one too many ends detached, and is durable, then
+			q.superseded(j.id(), q.watched.Watch(&j.Promise)) // not earlier: one too many ends detached, and is durable, then
 			q.following.stored(&j.Promise)
 			q.tell(Event{Type: EventEnqueued, ID: j.id(), Kind: j.kind})
 			if short {

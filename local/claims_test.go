@@ -27,12 +27,12 @@ func TestClaimsOfOneJobAreCounted(t *testing.T) {
 	is("both have it", local.Processing, true)
 	p.HeardRequeued()
 	p.MarkRequeued()
-	if r.Unclaim(p) {
+	if unsure, _ := r.Unclaim(p); unsure {
 		t.Error("unsure, though one has it")
 	}
 	is("the first has let go", local.Processing, true)
 	p.MarkRequeued()
-	if !r.Unclaim(p) {
+	if unsure, superseded := r.Unclaim(p); !unsure || superseded {
 		t.Error("sure, though there was news")
 	}
 	is("both have", local.Enqueued, false)
@@ -40,7 +40,7 @@ func TestClaimsOfOneJobAreCounted(t *testing.T) {
 	is("others have it", local.Processing, false)
 	r.Claim("a", 7, nil)
 	p.MarkRequeued()
-	if r.Unclaim(p) {
+	if unsure, _ := r.Unclaim(p); unsure {
 		t.Error("unsure, though there was no news since the claim")
 	}
 	is("it was here again", local.Enqueued, false)

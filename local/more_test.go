@@ -121,10 +121,10 @@ func TestDuplicateSharesTheFateOfTheFirst(t *testing.T) {
 		t.Parallel()
 		r, first, second := joined(t)
 		next := promise("a")
-		r.Watch(next)
+		superseded := r.Watch(next)
 		next.End(local.Completed, nil)
-		if first.Ticket().State() != local.Detached || second.Ticket().State() != local.Detached {
-			t.Errorf("%v, %v", first.Ticket().State(), second.Ticket().State())
+		if superseded != first || first.Ticket().State().Ended() || second.Ticket().State().Ended() {
+			t.Errorf("%p is superseded: %v, %v", superseded, first.Ticket().State(), second.Ticket().State())
 		}
 	})
 	t.Run("who has ended just now, between Keep and LetGo", func(t *testing.T) {
@@ -134,9 +134,12 @@ func TestDuplicateSharesTheFateOfTheFirst(t *testing.T) {
 		first.Complete([]byte("result"))
 		r.Forget("a", first)
 		late, later := promise("c"), promise("d")
-		r.Join("a", late)
+		if r.First("a") != first {
+			t.Fatalf("%p is found", r.First("a"))
+		}
+		r.Share(first, late)
+		r.Join("a", later) // which asks for what is, not for what was
 		r.LetGo()
-		r.Join("a", later)
 		if late.Ticket().State() != local.Completed || string(late.Ticket().Result()) != "result" || later.Ticket().State() != local.Accepted {
 			t.Errorf("%v, %q, %v", late.Ticket().State(), late.Ticket().Result(), later.Ticket().State())
 		}
@@ -180,7 +183,7 @@ func TestDuplicateSharesTheFateOfTheFirst(t *testing.T) {
 	t.Run("of which more is known than that it is accepted: nobody leaves it", func(t *testing.T) {
 		t.Parallel()
 		r, first, second := joined(t)
-		if r.Claim("a", 0, nil) != first || r.Leave("a", second) || r.Leave("a", first) {
+		if p, _ := r.Claim("a", 0, nil); p != first || r.Leave("a", second) || r.Leave("a", first) {
 			t.Error("left what a worker of this process has")
 		}
 		r.Unclaim(first)
@@ -248,7 +251,7 @@ func TestDuplicateSharesTheFateOfTheFirst(t *testing.T) {
 				})
 			}
 			others.Go(func() { all[0].Ticket().Done() })
-			others.Go(func() { r.Claim("a", 0, nil).Complete(nil) })
+			others.Go(func() { p, _ := r.Claim("a", 0, nil); p.Complete(nil) })
 			others.Wait()
 			for i, p := range all {
 				if got := p.Ticket().State(); got != local.Completed && (got != local.Refused || i == 0) {

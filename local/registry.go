@@ -1,7 +1,6 @@
 package local
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"weak"
@@ -25,7 +24,7 @@ const youngest = 1024
 //	watched      a stand-in of that life, or of none yet, shares with it. Any other promise with the ID is of a life that is over
 //	claimed      a worker here will tell of it, from Claim to Unclaim or Forget, or several, if the lease of one was lost
 //	passed       claimed, and another life of the ID is watched in its place: the worker is about to tell its end
-//	forgotten    it has ended. Until LetGo it is shared nevertheless, for the answer of the store may be older than that
+//	forgotten    it has ended. Until LetGo First finds it nevertheless, for the answer of the store may be older than that
 type Registry struct {
 	max  int
 	full error // why the one too many is detached
@@ -46,9 +45,6 @@ type Registry struct {
 // sentinel is too large to share a block of memory with something that lives.
 type sentinel struct{ _ [64]byte }
 
-// errSuperseded is why the older of two tickets of the same ID is detached.
-var errSuperseded = errors.New("local: another job with the same ID is watched now")
-
 // NewRegistry makes a registry for that many tickets; less than 1 means none.
 func NewRegistry(most int) *Registry {
 	return &Registry{
@@ -62,57 +58,49 @@ func NewRegistry(most int) *Registry {
 }
 
 // Watch makes p, whose job is stored, findable by its ID. If as many are watched as may be, p ends as Detached. If a stand-in is
-// watched under the same ID it shares with p; if that is of another life it ends as Detached, as any other does, unless it is
-// claimed: then its end is still to come. One that has ended is not watched.
-func (r *Registry) Watch(p *Promise) {
+// watched under the same ID it shares with p. Any other that is watched there is of a life that is over, and not watched any more: if
+// no worker here is about to tell how it ended, it is returned, and that is for the caller to learn. One that has ended is not watched.
+func (r *Registry) Watch(p *Promise) (superseded *Promise) {
 	if p.ticket.State().Ended() {
-		return
+		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.put(p) {
+	superseded, room := r.put(p)
+	if !room {
 		p.End(Detached, r.full)
 	}
+	return superseded
 }
 
 // put makes p findable by its ID, and reports whether there is room. mu is held.
-func (r *Registry) put(p *Promise) bool {
+func (r *Registry) put(p *Promise) (superseded *Promise, room bool) {
 	id := p.ticket.id
 	older := r.find(id)
 	if older == p {
-		return true
-	}
-	if _, life := p.Origin(); older == nil || older.ticket.State().Ended() || !older.StandsIn() || !older.IsOf(life) {
-		r.supersede(id)
-		return r.watch(id, p)
+		return nil, true
 	}
 	r.remove(id)
-	p.reach(older.ticket.State())
-	older.join(p, r.max)
-	return r.watch(id, p)
-}
-
-// supersede stops watching what is watched under that ID, whose life is over. mu is held.
-func (r *Registry) supersede(id string) {
-	switch older := r.remove(id); {
-	case older == nil:
+	switch _, life := p.Origin(); {
+	case older == nil || older.ticket.State().Ended():
+	case older.StandsIn() && older.IsOf(life):
+		p.reach(older.ticket.State())
+		older.join(p, r.max)
 	case older.Claimed(): // its job has ended, or the ID were not free
 		r.passed[older] = struct{}{}
 	default:
-		older.End(Detached, errSuperseded)
+		superseded = older
 	}
+	return superseded, r.watch(id, p)
 }
 
 // Join has p share what becomes of the job with that ID, which may not be its own. If a promise is watched under it, p is where
-// that one is from now on, until and at its end; one that has ended since Keep counts too. Else one is made that is nobody else's,
-// and lives as long as somebody shares it. If as many share one as may be watched, p ends as Detached.
+// that one is from now on, until and at its end. Else one is made that is nobody else's, and lives as long as somebody shares it. If as
+// many share one as may be watched, p ends as Detached.
 func (r *Registry) Join(id string, p *Promise) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first := r.find(id)
-	if first == nil {
-		first = r.ended[id]
-	}
 	if first == nil || first.ticket.State().Ended() && !first.ticket.State().isFate() {
 		r.remove(id)
 		if first = new(Promise); !r.watch(id, first) {
@@ -122,7 +110,7 @@ func (r *Registry) Join(id string, p *Promise) {
 	r.share(first, p)
 }
 
-// Share has p share what becomes of first, as Join does where that is watched.
+// Share has p share what becomes of first, as Join does where that is watched. It may have ended.
 func (r *Registry) Share(first, p *Promise) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,7 +124,7 @@ func (r *Registry) share(first, p *Promise) {
 	}
 }
 
-// Keep has what is forgotten from now on be found by Join nevertheless, as far as it may be watched at all; again, it begins anew. For
+// Keep has what is forgotten from now on be found by First nevertheless, as far as it may be watched at all; again, it begins anew. For
 // the time between a question to the store and what is made of its answer.
 func (r *Registry) Keep() {
 	r.mu.Lock()
@@ -237,7 +225,7 @@ func (r *Registry) Find(id string) *Promise {
 	return r.find(id)
 }
 
-// First is Find, for what Join would find: also what has ended since Keep.
+// First is Find, but finds also what has ended since Keep.
 func (r *Registry) First(id string) *Promise {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -280,36 +268,35 @@ func (r *Registry) Leave(id string, p *Promise) bool {
 
 // Claim finds the promise of that life of the ID, which a worker of this process has claimed, and notes that it has the job, until
 // Unclaim or an end. That may be the one of a job that was sent (not nil) and that the store has not answered: it is watched from then on, if
-// there is room. It returns nil if nobody here wants to know of that life.
-func (r *Registry) Claim(id string, life uint64, sent *Promise) *Promise {
+// there is room, and superseded is what Watch returns. It returns nil if nobody here wants to know of that life.
+func (r *Registry) Claim(id string, life uint64, sent *Promise) (p, superseded *Promise) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.find(id)
+	p = r.find(id)
 	if sent != nil && !sent.ticket.State().Ended() && sent.IsOf(life) {
-		r.put(sent)
+		superseded, _ = r.put(sent)
 		p = sent
 	}
 	if p == nil || p.ticket.State().Ended() || !p.IsOf(life) {
-		return nil
+		return nil, superseded
 	}
 	p.ticket.status.Add(1 << claims)
-	return p
+	return p, superseded
 }
 
 // Unclaim takes a Claim back: that worker does not have the job of p any more, which may not have ended. unsure: no other worker of this
-// process has it, and the store has told meanwhile of what others made of it, so that it may be elsewhere than p says.
-func (r *Registry) Unclaim(p *Promise) (unsure bool) {
+// process has it, and the store has told meanwhile of what others made of it, so that it may be elsewhere than p says. superseded: none
+// has it, and another life of the ID is watched.
+func (r *Registry) Unclaim(p *Promise) (unsure, superseded bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p.ticket.status.Add(^uint32(1<<claims - 1)); p.Claimed() {
-		return false
+		return false, false
 	}
 	unsure = p.ticket.status.And(^uint32(heardNews))&heardNews != 0
-	if _, passed := r.passed[p]; passed {
-		delete(r.passed, p)
-		p.End(Detached, errSuperseded)
-	}
-	return unsure
+	_, superseded = r.passed[p]
+	delete(r.passed, p)
+	return unsure, superseded
 }
 
 // LookedAt gives the IDs of watched tickets that are open and that somebody has looked at, so many at most, in no order. It

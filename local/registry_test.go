@@ -69,13 +69,13 @@ func TestRegistry(t *testing.T) {
 			t.Error(p.Ticket().Err())
 		}
 	})
-	t.Run("of two with one ID the older ends detached", func(t *testing.T) {
+	t.Run("of two with one ID the older is returned, and open", func(t *testing.T) {
 		t.Parallel()
 		r, older, newer := local.NewRegistry(1), promise("a"), promise("a")
 		r.Watch(older)
-		r.Watch(newer)
-		if !errors.Is(older.Ticket().Err(), local.ErrDetached) || newer.Ticket().Err() != nil || r.Find("a") != newer {
-			t.Errorf("%v, %v", older.Ticket().Err(), newer.Ticket().Err())
+		superseded := r.Watch(newer)
+		if superseded != older || older.Ticket().State().Ended() || newer.Ticket().State().Ended() || r.Find("a") != newer {
+			t.Errorf("%p is superseded: %v, %v", superseded, older.Ticket().Err(), newer.Ticket().Err())
 		}
 		runtime.KeepAlive(newer)
 	})
@@ -199,9 +199,8 @@ func TestRegistry(t *testing.T) {
 		}
 		for _, i := range []int{0, n - 1} {
 			again := promise(fmt.Sprint(i))
-			r.Watch(again)
-			if !errors.Is(held[i].Ticket().Err(), local.ErrDetached) || r.Find(fmt.Sprint(i)) != again {
-				t.Errorf("%d was not superseded: %v", i, held[i].Ticket().Err())
+			if p := r.Watch(again); p != held[i] || p.Ticket().State().Ended() || r.Find(fmt.Sprint(i)) != again {
+				t.Errorf("%d was not superseded, but %p", i, p)
 			}
 			held[i] = again
 		}
@@ -223,7 +222,10 @@ func TestRegistry(t *testing.T) {
 			wg.Go(func() {
 				for k := range each {
 					p := promise(fmt.Sprint(k % ids))
-					r.Watch(p)
+					if older := r.Watch(p); older != nil {
+						superseded.Add(1)
+						older.End(local.Detached, nil)
+					}
 					if r.Find(p.Ticket().ID()) == p {
 						held[i] = append(held[i], p)
 					} else if tooMany.Add(1); !p.Ticket().State().Ended() {
@@ -234,9 +236,6 @@ func TestRegistry(t *testing.T) {
 					}
 					oldest := held[i][0]
 					held[i] = held[i][1:]
-					if oldest.Ticket().State() == local.Detached {
-						superseded.Add(1)
-					}
 					if k%3 == 0 {
 						oldest.End(local.Completed, nil)
 					}
@@ -247,14 +246,16 @@ func TestRegistry(t *testing.T) {
 		wg.Wait()
 		for k := range ids { // as many as find a place
 			p := promise(fmt.Sprint(k))
-			r.Watch(p)
+			if older := r.Watch(p); older != nil {
+				older.End(local.Detached, nil)
+			}
 			held[0] = append(held[0], p)
 		}
 		watched := 0
 		for _, p := range slices.Concat(held[:]...) {
 			if r.Find(p.Ticket().ID()) == p {
 				watched++
-			} else if superseded.Add(1); !p.Ticket().State().Ended() {
+			} else if !p.Ticket().State().Ended() {
 				t.Error("one that is not watched any more goes on")
 			}
 		}

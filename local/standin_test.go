@@ -43,7 +43,7 @@ func TestStandInSharesWithTheJobThatIsStoredMeanwhile(t *testing.T) {
 	t.Run("or has it before the store has answered", func(t *testing.T) {
 		t.Parallel()
 		r, _, follower, sent := setup(t)
-		if r.Claim("a", 7, sent) != sent || r.Find("a") != sent {
+		if p, _ := r.Claim("a", 7, sent); p != sent || r.Find("a") != sent {
 			t.Fatal("the claim is about another one")
 		}
 		sent.MarkStarted()
@@ -72,9 +72,9 @@ func TestStandInSharesWithTheJobThatIsStoredMeanwhile(t *testing.T) {
 		t.Parallel()
 		r, standIn, follower, sent := setup(t)
 		standIn.SetOrigin(1, 6)
-		r.Watch(sent)
-		if r.Find("a") != sent || follower.Ticket().State() != local.Detached || sent.Ticket().State() != local.Accepted {
-			t.Errorf("%v, %v", follower.Ticket().State(), sent.Ticket().State())
+		superseded := r.Watch(sent)
+		if r.Find("a") != sent || superseded != standIn || follower.Ticket().State().Ended() || sent.Ticket().State() != local.Accepted {
+			t.Errorf("%p is superseded: %v, %v", superseded, follower.Ticket().State(), sent.Ticket().State())
 		}
 	})
 	t.Run("nor with one that has ended by itself", func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestStandInSharesWithTheJobThatIsStoredMeanwhile(t *testing.T) {
 		t.Parallel()
 		r, sent, follower := local.NewRegistry(1), promise("a"), promise("a")
 		sent.SetOrigin(1, 7)
-		if r.Claim("a", 7, sent) != sent {
+		if p, _ := r.Claim("a", 7, sent); p != sent {
 			t.Fatal("the claim is about another one")
 		}
 		r.Join("a", follower)
@@ -102,7 +102,7 @@ func TestStandInSharesWithTheJobThatIsStoredMeanwhile(t *testing.T) {
 	t.Run("unless there is no room for it: it is not detached before it is stored", func(t *testing.T) {
 		t.Parallel()
 		r, sent := local.NewRegistry(0), promise("a")
-		if r.Claim("a", 0, sent) != sent || sent.Ticket().State() != local.Accepted || r.Find("a") != nil {
+		if p, _ := r.Claim("a", 0, sent); p != sent || sent.Ticket().State() != local.Accepted || r.Find("a") != nil {
 			t.Error(sent.Ticket().Err())
 		}
 	})
@@ -120,11 +120,11 @@ func TestClaimIsOfOneLife(t *testing.T) {
 		t.Parallel()
 		r, stale, sent := local.NewRegistry(9), of(1), of(2)
 		r.Watch(stale)
-		if got := r.Claim("a", 3, sent); got != nil || r.Find("a") != stale || stale.Claimed() || sent.Claimed() {
+		if got, superseded := r.Claim("a", 3, sent); got != nil || superseded != nil || r.Find("a") != stale || stale.Claimed() || sent.Claimed() {
 			t.Errorf("somebody else's job is that of %p", got)
 		}
-		if r.Claim("a", 2, sent) != sent || r.Find("a") != sent || stale.Ticket().State() != local.Detached {
-			t.Errorf("%p is watched: %v", r.Find("a"), stale.Ticket().State())
+		if p, superseded := r.Claim("a", 2, sent); p != sent || r.Find("a") != sent || superseded != stale || stale.Ticket().State().Ended() {
+			t.Errorf("%p is watched, %p superseded: %v", r.Find("a"), superseded, stale.Ticket().State())
 		}
 	})
 	t.Run("nor that of a stand-in", func(t *testing.T) {
@@ -132,10 +132,17 @@ func TestClaimIsOfOneLife(t *testing.T) {
 		r, follower, sent := local.NewRegistry(9), promise("b"), of(2)
 		r.Join("a", follower)
 		standIn := r.Find("a")
-		if r.Claim("a", 1, sent) != standIn || !standIn.IsOf(1) || r.Claim("a", 3, sent) != nil {
+		claim := func(life uint64) *local.Promise {
+			p, superseded := r.Claim("a", life, sent)
+			if superseded != nil {
+				t.Errorf("%p is superseded", superseded)
+			}
+			return p
+		}
+		if claim(1) != standIn || !standIn.IsOf(1) || claim(3) != nil {
 			t.Error("the claim is about another one")
 		}
-		if r.Claim("a", 2, sent) != sent || follower.Ticket().State().Ended() {
+		if claim(2) != sent || follower.Ticket().State().Ended() {
 			t.Error("the stand-in's end is not told any more", follower.Ticket().State())
 		}
 		standIn.Complete(nil)
