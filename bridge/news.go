@@ -188,7 +188,7 @@ func (f *following) noticed(p *local.Promise, life uint64, n *durable.Notice, se
 		p.HeardRequeued()
 	case durable.NoticeCompleted:
 		switch {
-		case !n.Kept:
+		case !n.Kept || !sent && f.q.watched.Find(n.ID) != p: // the ID was free again: the record is over
 			f.q.heard(ending{p: p, id: n.ID, state: local.Completed, result: n.Data})
 		case sent: // quicker than the answer to the append; stored asks
 			p.SetOrigin(0, life)

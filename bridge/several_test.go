@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -270,14 +271,25 @@ func TestIDUsedAgainAfterTheFirstRanElsewhere(t *testing.T) {
 			t.Errorf("%d are counted as completed here", n)
 		}
 	}
-	result := func(_ context.Context, d *bridge.Delivery[int]) error { return d.SetResult([]byte("result"), 0) }
-	for name, look := range map[string]bool{"somebody looks": true, "nobody does": false} {
+	result := func(_ context.Context, d *bridge.Delivery[int]) error {
+		return d.SetResult(bytes.Repeat([]byte("r"), d.Value), time.Second)
+	}
+	const small, large = 1, durable.MaxNoticed + 1 // one that a notice has, and one that the record kept
+	for name, is := range map[string]struct {
+		look bool
+		size int
+	}{
+		"somebody looks":                 {true, small},
+		"nobody does":                    {false, small},
+		"somebody looks, record is over": {true, large},
+		"nobody does, record is over":    {false, large},
+	} {
 		bubble(t, name, func(t *testing.T) {
 			a := setupApart(t, result)
 			a.consumer.run(t, nil)
 			a.producer.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpFollowAwait)
-			first := submitJob(t, a.kind, bridge.Job[int]{ID: "same"})
-			if look {
+			first := submitJob(t, a.kind, bridge.Job[int]{ID: "same", Value: is.size})
+			if is.look {
 				first.Done()
 			}
 			time.Sleep(time.Minute)
@@ -287,8 +299,8 @@ func TestIDUsedAgainAfterTheFirstRanElsewhere(t *testing.T) {
 			}
 			a.producer.outage.end()
 			ends(t, first, nil, "")
-			if got := first.Result(); string(got) != "result" {
-				t.Errorf("result %q", got)
+			if got := len(first.Result()); is.size == small && got != small {
+				t.Errorf("a result of %d bytes", got)
 			}
 		})
 	}
