@@ -152,7 +152,7 @@ func ExampleKind_SubmitMany() {
 	}
 	fmt.Println("later:", later)
 
-	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	report, err := q.Shutdown(ctx)
 	fmt.Println("came back:", len(report.Returned), err)

@@ -77,6 +77,7 @@ func ExampleJob_expiry() {
 		fmt.Println(err)
 		return
 	}
+	<-ticket.Enqueued()
 	<-time.After(10 * time.Millisecond) // the workers come late
 	go func() { _ = q.Run(ctx, nil) }()
 	fmt.Println(errors.Is(ticket.Wait(ctx), local.ErrExpired))
