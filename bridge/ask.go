@@ -16,11 +16,6 @@ import (
 // expired or was deleted, and nobody was told. Job.Retention keeps a record.
 var ErrNoRecord = errors.New("bridge: the store has no record of the job: it has ended, and how is not known")
 
-// question is what is known already of a job that the store is asked for.
-type question struct {
-	done uint64 // this life of it has completed; 0: not known
-}
-
 // looked is called when somebody looks at a ticket for the first time.
 func (f *following) looked(t *local.Ticket, era uint32) {
 	f.lastLook.Store(int64(f.q.now()))
@@ -51,26 +46,43 @@ func (f *following) looked(t *local.Ticket, era uint32) {
 		f.read()
 		return
 	}
-	f.ask(question{}, id)
+	f.ask(id)
 }
 
 // ask has the store asked what jobs are, and this process told of them from then on.
-func (f *following) ask(what question, ids ...string) {
+func (f *following) ask(ids ...string) {
 	f.mu.Lock()
 	f.wanted = true
 	for _, id := range ids {
-		if f.asks[id] == (question{}) {
-			f.asks[id] = what
+		if _, asked := f.asks[id]; !asked {
+			f.asks[id] = nil
 		}
 	}
 	f.mu.Unlock()
 	f.begin(&f.asking, f.answer)
 }
 
+// askResult has it asked for the result of a job that has completed.
+func (f *following) askResult(p *local.Promise, id string) {
+	f.mu.Lock()
+	older := f.asks[id]
+	f.asks[id] = p
+	f.mu.Unlock()
+	if older != nil && older != p {
+		f.over(older, id)
+	}
+	f.ask(id)
+}
+
+// over completes the ticket of a job that has completed and whose record is over, as that of one whose ID is another's.
+func (f *following) over(p *local.Promise, id string) {
+	f.q.heard(ending{p: p, id: id, state: local.Completed})
+}
+
 // askAll asks for all that is looked at.
 func (f *following) askAll() {
 	if ids := f.q.watched.LookedAt(math.MaxInt); len(ids) > 0 {
-		f.ask(question{}, ids...)
+		f.ask(ids...)
 	}
 }
 
@@ -112,36 +124,43 @@ func (f *following) askSome() error {
 	}
 	var ids []string
 	var whose []*local.Promise // those of now: one that is enqueued later is not meant by the answer
-	asked := map[string]question{}
+	var known []bool           // whether it has completed
+	var over []ending
 	f.mu.Lock()
-	for id, what := range f.asks {
+	for id, completed := range f.asks {
 		if len(ids) == maxBatch {
 			break
 		}
 		delete(f.asks, id)
-		if p := f.q.watched.Find(id); p != nil && p.Ticket().State() != local.Accepted {
-			ids, whose, asked[id] = append(ids, id), append(whose, p), what
+		p := f.q.watched.Find(id)
+		if completed != nil && completed != p {
+			over = append(over, ending{p: completed, id: id})
+		}
+		if p != nil && p.Ticket().State() != local.Accepted {
+			ids, whose, known = append(ids, id), append(whose, p), append(known, completed == p)
 		}
 	}
 	f.mu.Unlock()
+	for _, e := range over {
+		f.over(e.p, e.id)
+	}
 	if len(ids) == 0 {
 		return nil
 	}
 	records, err := f.follow(f.ctx, ids)
-	if err != nil {
-		f.mu.Lock()
-		for id, what := range asked {
-			if f.asks[id] == (question{}) {
-				f.asks[id] = what
-			}
+	for i, p := range whose {
+		switch {
+		case err == nil:
+			f.record(p, ids[i], records[i], known[i])
+		case !known[i]:
+			f.ask(ids[i])
+		case f.q.watched.Find(ids[i]) == p:
+			f.askResult(p, ids[i])
+		default:
+			f.over(p, ids[i])
 		}
-		f.mu.Unlock()
-		return err
 	}
-	for i, r := range records {
-		f.record(whose[i], ids[i], r, asked[ids[i]])
-	}
-	return nil
+	return err
 }
 
 // follow is Follower.Follow, by a follower that the store knows. turn is held.
@@ -170,16 +189,16 @@ func (f *following) follow(ctx context.Context, ids []string) ([]durable.Record,
 	}
 }
 
-// record brings a ticket where the store says that its job is. turn is held.
-func (f *following) record(p *local.Promise, id string, r durable.Record, known question) {
+// record brings a ticket where the store says that its job is; completed: it is known to have. turn is held.
+func (f *following) record(p *local.Promise, id string, r durable.Record, completed bool) {
 	if r.State != "" {
 		f.identify(p, r)
 	}
 	_, life := p.Origin()
 	now := f.life(r.Life)
 	switch {
-	case known.done != 0 && known.done == life && (r.State != durable.StateCompleted || now != life):
-		f.q.heard(ending{p: p, id: id, state: local.Completed}) // its record was kept, and is over
+	case completed && (r.State != durable.StateCompleted || now != life):
+		f.over(p, id)
 	case r.State == "" || now != life:
 		f.miss(p, id)
 	default:
@@ -195,11 +214,24 @@ func (f *following) miss(p *local.Promise, id string) {
 	}
 }
 
-// superseded is told of the ticket of a job that has ended, as its ID was free for another one: how may have been noted.
-func (q *Queue) superseded(id string, p *local.Promise) {
-	switch f := &q.following; {
-	case p == nil:
-	case f.engine != nil && (p.LookedAt() || f.covered.Load() != 0):
+// superseded takes up that the job of a ticket, if one is given, has ended, for its ID was free for another one: how may have been noted,
+// if anybody has looked.
+func (q *Queue) superseded(p *local.Promise, id string) {
+	f := &q.following
+	if p == nil || p.Ticket().State().Ended() {
+		return
+	}
+	f.mu.Lock()
+	completed := f.asks[id] == p
+	if completed {
+		f.asks[id] = nil
+	}
+	room := len(f.endings) < q.opts.MaxWatched
+	f.mu.Unlock()
+	switch {
+	case completed:
+		f.over(p, id)
+	case f.engine != nil && p.LookedAt() && room:
 		f.miss(p, id)
 		f.read()
 	default:

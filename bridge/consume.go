@@ -119,6 +119,7 @@ func (s *session) claim(ctx, asking context.Context, slots int) (durable.Claimed
 			request.N++
 			request.Named = s.heldRefs()
 			request.Held = len(request.Named)
+			s.claims = request.N
 			if !sleep(ctx, p.pause()) { // it may say so again
 				return claimed, errStopped
 			}

@@ -33,7 +33,7 @@ func (s *shipper) refused(j *job, r durable.Refusal) {
 	case p == nil || !follows(p.Ticket().State()):
 		q.watched.Join(first, &j.Promise) // before the store is asked: whatever happens after its answer must find the ticket
 		s.unclear = append(s.unclear, j)
-	case q.following.engine != nil && !p.Claimed() && !p.Ticket().State().Ended(): // it may have ended elsewhere, and another job have the ID
+	case q.following.engine != nil && !q.following.has(p): // it may have ended, and another job have the ID
 		s.perhaps[j] = p
 		s.unclear = append(s.unclear, j)
 	default:

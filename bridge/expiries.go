@@ -141,7 +141,7 @@ func (e *expiries) ask(over []weak.Pointer[local.Promise]) {
 		}
 	}
 	if len(ids) > 0 {
-		e.q.following.ask(question{}, ids...)
+		e.q.following.ask(ids...)
 	}
 }
 

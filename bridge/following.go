@@ -45,6 +45,7 @@ type following struct {
 	asking   atomic.Bool                   // ask is
 	covering atomic.Bool                   // what the shipper has begun to arrange is under way
 	sample   []weak.Pointer[local.Promise] // of tickets that nobody has looked at, oldest first; the shipper's
+	hasty    time.Duration                 // not before that does it wait for turn again; the shipper's
 
 	// turn is held by whoever arranges, asks or tells, until he has made something of the answer: so news of a job comes after
 	// the answer that says which job it is.
@@ -54,16 +55,15 @@ type following struct {
 
 	mu       sync.Mutex // guards what follows
 	follower durable.Follower
-	producer string              // the identity that appends; empty: none yet
-	wanted   bool                // its jobs are to be told of
-	adopted  map[string]bool     // by the follower
-	sessions map[string]*session // of Run, by identity
-	left     []*session          // those that have ended, and may not have told yet how all their jobs did
-	gone     []string            // those of sessions that have ended, still adopted
-	called   time.Duration       // when the follower was last answered
-	unsure   map[string]bool     // of these, on whose outcomes was given up
-	asks     map[string]question
-	endings  []ending // that news will bring to their tickets
+	producer string                    // the identity that appends; empty: none yet
+	wanted   bool                      // its jobs are to be told of
+	adopted  map[string]bool           // by the follower
+	sessions map[string]*session       // of Run, by identity
+	left     []*session                // those that have ended, and may not have told yet how all their jobs did
+	gone     []string                  // those of sessions that have ended, still adopted
+	called   time.Duration             // when the follower was last answered
+	asks     map[string]*local.Promise // what the store is asked for, and of whom it is known that he has completed; nil: of nobody
+	endings  []ending                  // that news will bring to their tickets
 }
 
 const (
@@ -77,6 +77,8 @@ const (
 	lookAgain = 10 * time.Minute
 	// coverWithin is for how long an append waits while somebody asks, who may ask in vain.
 	coverWithin = time.Second
+	// hastyFor is for how long none does after one has in vain.
+	hastyFor = 30 * time.Second
 	// askAllEvery is how often all tickets that are looked at are asked for, whatever is noted: a producer's record in the
 	// store may be over before its jobs are.
 	askAllEvery = time.Hour
@@ -93,7 +95,7 @@ func (f *following) init(q *Queue) {
 	}
 	f.engine, f.lookout.Looked = engine, f.looked
 	f.turn, f.wanted = make(chan struct{}, 1), true
-	f.adopted, f.unsure, f.asks = map[string]bool{}, map[string]bool{}, map[string]question{}
+	f.adopted, f.asks = map[string]bool{}, map[string]*local.Promise{}
 	f.tries = newPacer(q.log, "follow jobs", 100*time.Millisecond, 30*time.Second)
 }
 
@@ -139,16 +141,6 @@ func (f *following) leaves(s *session) {
 	}
 }
 
-// unsettled takes up that outcomes of a session were given up, which the store may have got or get yet. While it is adopted nothing is
-// noted of them.
-func (f *following) unsettled(s *session) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if id := s.consumer.ID(); f.adopted[id] {
-		f.unsure[id] = true
-	}
-}
-
 // number gives each of the jobs of a request the numbers by which it is known, before that is sent.
 func (f *following) number(era uint32, producer string, n uint64, jobs []*job) {
 	life := f.life(producer + ":" + strconv.FormatUint(n, 10))
@@ -174,10 +166,13 @@ func (f *following) cover(ctx context.Context, limit time.Duration) uint32 {
 		return f.era.Load()
 	}
 	arranged := make(chan struct{})
-	f.covering.Store(true)
-	if f.q.now() < f.again || !f.q.calls.begin(func() { f.tryArrange(); f.covering.Store(false); <-f.turn; close(arranged) }) {
-		f.covering.Store(false)
+	if f.q.now() < f.again {
 		<-f.turn
+		return f.era.Load()
+	}
+	f.covering.Store(true)
+	if !f.q.calls.begin(func() { f.tryArrange(); f.covering.Store(false); <-f.turn; close(arranged) }) {
+		<-f.turn // nothing is appended any more
 		return f.era.Load()
 	}
 	select {
@@ -187,14 +182,23 @@ func (f *following) cover(ctx context.Context, limit time.Duration) uint32 {
 	return f.era.Load()
 }
 
-// takeSoon takes turn, if whoever has it is done with it within coverWithin.
+// takeSoon takes turn, if whoever has it is done with it soon. Where that was not so it is not waited for again for a while.
 func (f *following) takeSoon(ctx context.Context) bool {
+	select {
+	case f.turn <- struct{}{}:
+		return true
+	default:
+		if f.q.now() < f.hasty {
+			return false
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, coverWithin)
 	defer cancel()
 	select {
 	case f.turn <- struct{}{}:
 		return true
 	case <-ctx.Done():
+		f.hasty = f.q.now() + hastyFor
 		return false
 	}
 }
@@ -331,18 +335,19 @@ func (f *following) arrange(ctx context.Context, asked bool) (durable.Follower, 
 	}
 }
 
-// did notes that a sender was adopted, or not any more: what becomes of its jobs from then on is noted.
+// did notes that a sender was adopted, or not any more. Of a session nothing was noted until then: what it told the store, and nobody
+// here knows of, for the answer was given up, is asked for.
 func (f *following) did(sender string, adopted bool) {
 	f.mu.Lock()
 	f.called = f.q.now()
-	unsure := f.unsure[sender]
 	if f.adopted[sender] = adopted; !adopted {
 		delete(f.adopted, sender)
-		delete(f.unsure, sender)
-		f.gone = slices.DeleteFunc(f.gone, func(id string) bool { return id == sender })
 	}
+	sessions := len(f.gone)
+	f.gone = slices.DeleteFunc(f.gone, func(id string) bool { return id == sender && !adopted })
+	left := len(f.gone) < sessions
 	f.mu.Unlock()
-	if unsure && !adopted {
+	if left {
 		f.askAll()
 	}
 }
@@ -354,7 +359,6 @@ func (f *following) lost(follower durable.Follower) {
 	if is {
 		f.follower = nil
 		clear(f.adopted)
-		clear(f.unsure)
 		f.gone = nil
 	}
 	f.mu.Unlock()

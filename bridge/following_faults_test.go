@@ -59,7 +59,7 @@ func TestFollowingSurvivesWhatTheStoreDoes(t *testing.T) {
 		a := setupApart(t, nop)
 		a.consumer.run(t, nil)
 		a.producer.outage.begin(durabletest.Fault{Delay: 150 * time.Millisecond}, durabletest.OpOpenFollower)
-		short := 100 * time.Millisecond
+		short := 200 * time.Millisecond
 		ticket := submitJob(t, a.kind, bridge.Job[int]{ID: "short", Delay: short, Expiry: short})
 		ends(t, ticket, local.ErrExpired, "")
 		if n := a.producer.outage.Calls(durabletest.OpOpenFollower); n != 1 {

@@ -163,12 +163,11 @@ func (q *Queue) promise(id string) *local.Promise {
 	return sent
 }
 
-// claimed finds the ticket of the very job that a worker of this process has, which is noted; nil likewise.
-func (q *Queue) claimed(id string, life uint64) *local.Promise {
+// claimed finds the ticket of the very job that a worker of this process has, which is noted; nil likewise. superseded is for
+// Queue.superseded, when no mutex is held.
+func (q *Queue) claimed(id string, life uint64) (ticket, superseded *local.Promise) {
 	sent := q.sent.find(id) // first
-	p, superseded := q.watched.Claim(id, life, sent)
-	q.superseded(id, superseded)
-	return p
+	return q.watched.Claim(id, life, sent)
 }
 
 // headerCodec: headers are one JSON object, readable in any language, so that a job needs

@@ -206,3 +206,47 @@ func TestADuplicateIsOfTheJobThatHasTheID(t *testing.T) {
 		}
 	})
 }
+
+// The same where the follower is lost, and the identity is adopted again by the next one before it is left.
+func TestWhatBecomesOfAJobWhoseOutcomeWasGivenUpWhileTheFollowerIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, nil)
+		kind := b.handle(t, "count", nop)
+		b.run(t, nil)
+		if err := submit(t, kind, 0).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpSettle, durabletest.OpFollowAwait)
+		b.gate.Hold(durabletest.OpLeave)
+		ticket := submitJob(t, kind, bridge.Job[int]{ID: "a"})
+		ticket.Done()
+		time.Sleep(time.Second)
+		b.stop()
+		if err := b.gate.Held(t.Context(), durabletest.OpLeave); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := b.q.Counters().Unsettled; n != 1 {
+			t.Fatalf("%d unsettled", n)
+		}
+		// the store has lost the follower
+		opened := b.outage.Calls(durabletest.OpOpenFollower)
+		b.outage.once(durabletest.Fault{Action: durabletest.Refuse, Err: durable.ErrNoSender}, durabletest.OpFollow)
+		go func() { _, _ = b.q.Follow(t.Context(), "none") }()
+		synctest.Wait()
+		b.outage.end()
+		if n := b.outage.Calls(durabletest.OpOpenFollower); n != opened+1 {
+			t.Fatalf("%d followers opened, this shows nothing", n-opened)
+		}
+		if s := ticket.State(); s != local.Processing {
+			t.Fatalf("%v", s)
+		}
+		b.gate.Release(durabletest.OpLeave)
+		<-b.ran
+		time.Sleep(50 * time.Minute)
+		if s := ticket.State(); s != local.Enqueued {
+			t.Errorf("%v", s)
+		}
+	})
+}

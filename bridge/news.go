@@ -32,14 +32,14 @@ func (f *following) news() {
 		switch {
 		case err != nil:
 			f.conclude(0, false)
-			if f.over() {
+			if f.idle() {
 				return
 			}
 			sleep(f.ctx, p.fail(err))
 		case some:
 			p.ok()
 			sleep(f.ctx, readPause)
-		case f.over():
+		case f.idle():
 			return
 		default:
 			p.ok()
@@ -48,8 +48,8 @@ func (f *following) news() {
 	}
 }
 
-// over ends the loop if nobody wants to know. A look that comes now starts it again, or its ticket is seen here.
-func (f *following) over() bool {
+// idle ends the loop if nobody wants to know. A look that comes now starts it again, or its ticket is seen here.
+func (f *following) idle() bool {
 	f.reading.Store(false)
 	f.mu.Lock()
 	none := len(f.endings) == 0
@@ -105,9 +105,11 @@ func (f *following) conclude(asked time.Duration, all bool) {
 	kept := f.endings[:0]
 	for _, e := range f.endings {
 		_, life := e.p.Origin()
-		due := now-e.when > tellWithin || !f.holding(e.id, life, true)
+		var due bool
 		if e.state == local.Detached {
 			due = e.when <= asked && (all || asked-e.when > readWithin) && !f.holding(e.id, life, false)
+		} else {
+			due = now-e.when > tellWithin || !f.holding(e.id, life, true)
 		}
 		if due {
 			over = append(over, e)
@@ -128,6 +130,21 @@ func (f *following) conclude(asked time.Duration, all bool) {
 func (f *following) mayTell(p *local.Promise, id string, end local.State) bool {
 	_, life := p.Origin()
 	return p.Claimed() || end != local.Completed && f.holds(id, life, true)
+}
+
+// has tells whether a consumer of this process has the job of p for certain: none that has lost its lease can be the one.
+func (f *following) has(p *local.Promise) bool {
+	if !p.Claimed() || p.Ticket().State().Ended() {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.sessions {
+		if !s.alive() {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(f.left, func(s *session) bool { return s.heldCount() > 0 })
 }
 
 // holds tells whether a consumer of this process has the job with that ID and of that life; 0: of any. ended: whether it has one whose
@@ -169,6 +186,9 @@ func (f *following) notice(n *durable.Notice) {
 		}
 		f.mu.Unlock()
 	}
+	if p == nil {
+		p = f.q.watched.Passed(n.ID, life)
+	}
 	if p != nil {
 		f.noticed(p, life, n, false)
 	}
@@ -193,7 +213,7 @@ func (f *following) noticed(p *local.Promise, life uint64, n *durable.Notice, se
 		case sent: // quicker than the answer to the append; stored asks
 			p.SetOrigin(0, life)
 		default:
-			f.ask(question{done: life}, n.ID) // for its result
+			f.askResult(p, n.ID)
 		}
 	case durable.NoticeDead:
 		f.q.heard(ending{p: p, id: n.ID, state: local.Dead, cause: errors.New(n.Reason)})

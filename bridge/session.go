@@ -36,7 +36,7 @@ type session struct {
 	emptied chan struct{} // a token when it has
 	untold  chan struct{} // a token when there is something for the teller; nil: there is none
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards what follows; following locks its own before this one
 	until time.Time  // the lease, less a margin, by the local monotonic clock
 	held  map[*execution]struct{}
 }
@@ -144,6 +144,12 @@ func (s *session) renew() error {
 // hold notes claims that were answered; false if the answer came after the lease.
 func (s *session) hold(claims []*durable.Claim) ([]*execution, bool) {
 	q := s.r.q
+	var superseded []ending
+	defer func() {
+		for _, e := range superseded {
+			q.superseded(e.p, e.id)
+		}
+	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !time.Now().Before(s.until) || s.ctx.Err() != nil {
@@ -155,7 +161,11 @@ func (s *session) hold(claims []*durable.Claim) ([]*execution, bool) {
 		if i == 0 || c.Life != claims[i-1].Life {
 			life = q.following.life(c.Life)
 		}
-		held[i] = &execution{r: s.r, s: s, claim: c, how: q.handling(c.Kind), ticket: q.claimed(c.ID, life), work: work{Context: s.ctx}}
+		ticket, older := q.claimed(c.ID, life)
+		if older != nil {
+			superseded = append(superseded, ending{p: older, id: c.ID})
+		}
+		held[i] = &execution{r: s.r, s: s, claim: c, how: q.handling(c.Kind), ticket: ticket, work: work{Context: s.ctx}}
 		s.held[held[i]] = struct{}{}
 	}
 	return held, true

@@ -193,7 +193,7 @@ func (e *execution) disown(lost bool) {
 	unsure, superseded := q.watched.Unclaim(e.ticket)
 	switch {
 	case superseded:
-		q.superseded(e.claim.ID, e.ticket)
+		q.superseded(e.ticket, e.claim.ID)
 		return
 	case !lost && !unsure:
 		return
@@ -201,14 +201,16 @@ func (e *execution) disown(lost bool) {
 	_, life := e.ticket.Origin()
 	e.ticket.SetOrigin(0, life) // whoever looks from now on asks
 	if e.ticket.LookedAt() {
-		q.following.ask(question{}, e.claim.ID)
+		q.following.ask(e.claim.ID)
 	}
 }
 
 // find looks again for a ticket: somebody may have come to share the end of the job since it was claimed.
 func (e *execution) find() {
 	if q := e.r.q; (e.ticket == nil || e.ticket.Ticket().State().Ended()) && q.shared.Load() {
-		e.ticket = q.claimed(e.claim.ID, q.following.life(e.claim.Life))
+		ticket, superseded := q.claimed(e.claim.ID, q.following.life(e.claim.Life))
+		q.superseded(superseded, e.claim.ID)
+		e.ticket = ticket
 	}
 }
 
@@ -216,7 +218,6 @@ func (e *execution) find() {
 // after all.
 func (t *settler) unsettled(batch []*execution, err error) {
 	t.r.q.log.Error("weir: outcomes could not be told to the store, their jobs may run again", "outcomes", len(batch), "error", err)
-	t.r.q.following.unsettled(batch[0].s)
 	for _, o := range batch {
 		t.r.q.count(EventUnsettled)
 		o.find()

@@ -1,7 +1,6 @@
 package bridge_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -250,69 +249,5 @@ func TestMaxWatched(t *testing.T) {
 			t.Error(err)
 		}
 		b.outage.end()
-	})
-}
-
-// The ID of a job that ran elsewhere, whose ticket is still held here, is used again. The news of its end may come after that: the
-// ticket was detached.
-func TestIDUsedAgainAfterTheFirstRanElsewhere(t *testing.T) {
-	t.Parallel()
-	again := func(t *testing.T, b *bench, kind *bridge.Kind[int]) {
-		t.Helper()
-		second := submitJob(t, kind, bridge.Job[int]{ID: "same"})
-		if err := second.WaitEnqueued(t.Context()); err != nil || second.Duplicate() != "" {
-			t.Fatal(err, second.Duplicate())
-		}
-		synctest.Wait()
-		if second.State() != local.Enqueued {
-			t.Errorf("the second is %v", second.State())
-		}
-		if n := b.q.Counters().Completed; n != 0 {
-			t.Errorf("%d are counted as completed here", n)
-		}
-	}
-	result := func(_ context.Context, d *bridge.Delivery[int]) error {
-		return d.SetResult(bytes.Repeat([]byte("r"), d.Value), time.Second)
-	}
-	const small, large = 1, durable.MaxNoticed + 1 // one that a notice has, and one that the record kept
-	for name, is := range map[string]struct {
-		look bool
-		size int
-	}{
-		"somebody looks":                 {true, small},
-		"nobody does":                    {false, small},
-		"somebody looks, record is over": {true, large},
-		"nobody does, record is over":    {false, large},
-	} {
-		bubble(t, name, func(t *testing.T) {
-			a := setupApart(t, result)
-			a.consumer.run(t, nil)
-			a.producer.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpFollowAwait)
-			first := submitJob(t, a.kind, bridge.Job[int]{ID: "same", Value: is.size})
-			if is.look {
-				first.Done()
-			}
-			time.Sleep(time.Minute)
-			again(t, a.producer, a.kind)
-			if s := first.State(); s.Ended() {
-				t.Errorf("the first is %v before there can be news of it", s)
-			}
-			a.producer.outage.end()
-			ends(t, first, nil, "")
-			if got := len(first.Result()); is.size == small && got != small {
-				t.Errorf("a result of %d bytes", got)
-			}
-		})
-	}
-	bubble(t, "nobody tells", func(t *testing.T) {
-		memory := durable.NewMemory(nil)
-		producer, consumer := setupOn(t, lonely(memory), nil), setupOn(t, memory, nil)
-		consumer.handle(t, "count", result)
-		consumer.run(t, nil)
-		kind := bridge.NewKind[int](producer.q, "count", nil)
-		first := submitJob(t, kind, bridge.Job[int]{ID: "same"})
-		time.Sleep(time.Minute)
-		again(t, producer, kind)
-		ends(t, first, bridge.ErrNoRecord, "")
 	})
 }

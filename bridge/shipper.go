@@ -185,7 +185,7 @@ func (s *shipper) send() time.Duration {
 	var taker *session
 	slots := 0
 	if s.doubts == 0 {
-		era := s.q.following.cover(s.ctx, s.limit()) // it may take long: before anybody's turn is, and before jobs say how long they may wait
+		era := s.q.following.cover(s.ctx, s.limit()/2) // it may take long: before anybody's turn is, and before jobs say how long they may wait
 		taker, slots = s.taker()
 		s.compose(slots, era)
 	} else if s.ages {
@@ -325,7 +325,7 @@ func (s *shipper) take(answer durable.Appended) {
 			} else {
 				j.MarkEnqueued()
 			}
-			q.superseded(j.id(), q.watched.Watch(&j.Promise)) // not earlier: one too many ends detached, and is durable, then
+			q.superseded(q.watched.Watch(&j.Promise), j.id()) // not earlier: one too many ends detached, and is durable, then
 			q.following.stored(&j.Promise)
 			q.tell(Event{Type: EventEnqueued, ID: j.id(), Kind: j.kind})
 			if short {

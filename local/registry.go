@@ -225,6 +225,18 @@ func (r *Registry) Find(id string) *Promise {
 	return r.find(id)
 }
 
+// Passed is Find for a claimed promise of that life, in whose place another one is.
+func (r *Registry) Passed(id string, life uint64) *Promise {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for p := range r.passed {
+		if _, its := p.Origin(); p.ticket.id == id && its == life {
+			return p
+		}
+	}
+	return nil
+}
+
 // First is Find, but finds also what has ended since Keep.
 func (r *Registry) First(id string) *Promise {
 	r.mu.Lock()
