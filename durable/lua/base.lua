@@ -5,8 +5,8 @@ Needs prefix, accounts (the key of the accounting) and position, the last argume
 now and now_text (ms by Redis), arg() and args(k) (the next argument, the next k), type_of(), mistyped(), whole(),
 paused() and count().
 ]]
-local T_rec = 24 * 3600 * 1000 -- ms; the life of a sender's record after its last request, longer
--- than anybody may stay in doubt
+local T_rec = '86400000' -- ms, a day; the life of a sender's record after its last request, longer
+-- than anybody may stay in doubt. Numbers as arguments of commands are dear
 local max_id = 1024 -- bytes of an ID; MaxIDBytes in Go
 
 local function arg()
@@ -33,7 +33,7 @@ end
 
 local seconds, micros = unpack(redis.call('TIME'))
 local now = seconds * 1000 + math.floor(micros / 1000)
-local now_text = string.format('%d', now) -- numbers as arguments of commands are dear
+local now_text = string.format('%d', now)
 
 -- whole reads a field that must be a whole number: missing is 0, anything else nil. Fifteen
 -- digits are exact in a double.
@@ -43,14 +43,17 @@ local function whole(field)
   return nil
 end
 
+local pauses = {} -- what the script has read of them anyhow
+
 -- paused tells whether an operator has stopped 'intake' or 'claims'. HSET meta pause_claims 1, by
 -- hand, is such a stop too.
 local function paused(what)
-  local set = redis.call('HGET', meta, 'pause_' .. what)
+  local set = pauses[what]
+  if set == nil then set = redis.call('HGET', meta, 'pause_' .. what) end
   return set and set ~= '' and set ~= '0'
 end
 
 -- count adds to the accounting. A counter that somebody has spoilt stays as it is.
 local function count(name, by)
-  if by > 0 then redis.pcall('HINCRBY', accounts, name, by) end
+  if by > 0 then redis.pcall('HINCRBY', accounts, name, string.format('%d', by)) end
 end

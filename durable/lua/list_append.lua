@@ -32,8 +32,9 @@ local claim, slots, held, jobs = tonumber(arg()), tonumber(arg()), tonumber(arg(
 local words = 3 -- of one job
 local stopped = paused('intake') and 1 or 0
 
-local kind, last, answer_taken, answer_refused = unpack(redis.call('HMGET', sender,
-  'kind', 'append', 'append_taken', 'append_refused'))
+local fields, bad = sent('kind', 'append', 'append_taken', 'append_refused')
+if bad then return bad end
+local kind, last, answer_taken, answer_refused = unpack(fields)
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
@@ -116,12 +117,12 @@ end
 
 -- claimable is how many of the entries the consumer may have: as many as its next claim would take, if that
 -- came right behind this request.
-local record, processing = prefix .. 'sender:' .. consumer, prefix .. 'processing:' .. consumer
+local taker, processing = prefix .. 'sender:' .. consumer, prefix .. 'processing:' .. consumer
 local function claimable()
   if consumer == '' or limits or engine ~= 'list' or not fresh or #entries == 0 then return 0 end
   if waiting() > 0 or paused('claims') or tonumber(redis.call('ZSCORE', consumers, consumer) or 0) <= now then return 0 end
-  if redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, 1)[1] then return 0 end
-  local fields, holds = redis.pcall('HMGET', record, 'kind', 'claim', 'follow'), redis.pcall('LLEN', processing)
+  if sizes[scheduled] > 0 and redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, 1)[1] then return 0 end
+  local fields, holds = redis.pcall('HMGET', taker, 'kind', 'claim', 'follow'), redis.pcall('LLEN', processing)
   if fields.err or not fields[1] or whole(fields[2]) ~= claim - 1 or type(holds) == 'table' or holds > held then return 0 end
   told_by = fields[3]
   if followed(this) then return 0 end -- the claim would have to say so
@@ -193,14 +194,14 @@ for _, k in ipairs(kept) do
 end
 
 local refusals = table.concat(refused)
-redis.call('HSET', sender, 'append', n, 'append_taken', taken, 'append_refused', refusals)
+redis.call('HSET', sender, 'append', n, 'append_taken', string.format('%d', taken), 'append_refused', refusals)
 local missing = gap('append', last, number)
 redis.call('PEXPIRE', sender, T_rec)
 if direct > 0 then
-  fence = math.max((whole(redis.call('HGET', counters, 'fence')) or 0) + 1, now)
+  fence = math.max((whole(sizes[counters]) or 0) + 1, now)
   redis.call('HSET', counters, 'fence', string.format('%d', fence + direct - 1))
-  redis.call('HSET', record, 'claim', string.format('%d', claim), 'claim_status', 'J', 'claim_fence', string.format('%d', fence))
-  redis.call('PEXPIRE', record, T_rec)
+  redis.call('HSET', taker, 'claim', string.format('%d', claim), 'claim_status', 'J', 'claim_fence', string.format('%d', fence))
+  redis.call('PEXPIRE', taker, T_rec)
 end
 count('appended', #store)
 count('duplicate', #refused)

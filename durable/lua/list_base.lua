@@ -9,7 +9,7 @@ ARGV  verb         the script's name, unread; it makes MONITOR and SLOWLOG legib
       prefix       of every key of the queue
       wire         the newest wire version this client speaks
       then what ready takes, then what the script's own header says
-Gives what base gives, sizes (of the fixed lists and sets at the start), following (whether anybody can be following
+Gives what base gives, sizes (of the fixed lists and sets at the start; of counters: the last fence), following (whether anybody can be following
       jobs), limits (as list_limits reads them, or false), and what ready gives.
 Answers, before any write:
       BADKEY key type wanted   a key of the queue holds something else
@@ -25,16 +25,20 @@ local accounts, position = counters, 3
 local sizes = {}
 --#include ready
 
--- Each key is asked for its size, or a field: the cheapest question that fails on another type.
+-- Each key is asked for its size, or a field: the cheapest question that fails on another type. Some are rarely there.
 local types = {'hash', 'hash', ready_type, 'list', 'zset', 'zset', 'zset', 'hash', 'zset', 'zset'}
 local following, limits = false, false
 local follower_prefix, followers_field = prefix .. 'follower:', 'followers'
+local rare = {[dead] = 0, [corrupt] = 0, [reasons] = false, [completed] = 0}
+if redis.call('EXISTS', dead, corrupt, reasons, completed) > 0 then rare = {} end
 for i, key in ipairs(KEYS) do
-  local size
-  if key == meta then
-    size = redis.pcall('HMGET', key, 'wire', 'following_ms', 'limits')
+  local size = rare[key]
+  if size ~= nil then -- it is not there
+  elseif key == meta then
+    size = redis.pcall('HMGET', key, 'wire', 'following_ms', 'limits', 'pause_intake', 'pause_claims')
     if not size.err then
       following, limits = (tonumber(size[2] or 0) or 0) > now, size[3]
+      pauses.intake, pauses.claims = size[4], size[5]
       size = size[1]
     end
   elseif types[i] == 'list' then
@@ -42,7 +46,7 @@ for i, key in ipairs(KEYS) do
   elseif types[i] == 'zset' then
     size = redis.pcall('ZCARD', key)
   else
-    size = redis.pcall('HGET', key, 'wire')
+    size = redis.pcall('HGET', key, 'fence')
   end
   if type(size) == 'table' then return mistyped(key, types[i]) or size end
   sizes[key] = size

@@ -4,6 +4,7 @@ Needs told. Gives bury, trim_dead, quarantine. Index and job go together: what i
 that is not ours (another type) is never deleted.
 ]]
 local trim_step = 1000 -- entries that one script trims
+local buried = 0 -- by this script
 
 -- bury makes a job dead, with more fields and their values if given; the caller removes it from where it was, afterwards.
 local function bury(id, reason, ...)
@@ -11,6 +12,7 @@ local function bury(id, reason, ...)
   redis.call('ZADD', dead, now, id)
   redis.call('HSET', prefix .. 'job:' .. id, 'status', 'dead', 'claim_token', '', 'reason', reason, ...)
   count('dead', 1)
+  buried = buried + 1
 end
 
 -- forget removes a trimmed job if it is still what it was trimmed as.
@@ -20,6 +22,7 @@ local function forget(id, status)
 end
 
 local function trim_dead(max)
+  if sizes[dead] + buried <= max then return 0 end
   local over = math.min(redis.call('ZCARD', dead) - max, trim_step)
   if over <= 0 then return 0 end
   for _, id in ipairs(redis.call('ZRANGE', dead, 0, over - 1)) do

@@ -46,8 +46,9 @@ end
 local lease_end = tonumber(redis.call('ZSCORE', consumers, id) or 0)
 if lease_end == 0 then return {'FENCED'} end
 if lease_end <= now then return {'EXPIRED'} end
-local kind, last, last_status, last_fence, suspect, follow = unpack(redis.call('HMGET', sender,
-  'kind', 'claim', 'claim_status', 'claim_fence', 'suspect', 'follow'))
+local fields, bad = sent('kind', 'claim', 'claim_status', 'claim_fence', 'suspect', 'follow')
+if bad then return bad end
+local kind, last, last_status, last_fence, suspect, follow = unpack(fields)
 told_by = follow
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
@@ -371,7 +372,7 @@ for _, source in ipairs(ready_sources) do take(source) end
 for _, key in ipairs(keys_later) do key_next(key) end
 ready_left()
 if taken > 0 then
-  first_fence = math.max((whole(redis.call('HGET', counters, 'fence')) or 0) + 1, now)
+  first_fence = math.max((whole(sizes[counters]) or 0) + 1, now)
   redis.call('HSET', counters, 'fence', string.format('%d', first_fence + taken - 1))
 end
 

@@ -2,15 +2,17 @@
 
 ARGV  id    the identity
       n     the number of this request, of its kind
-Gives id, n, number and sender (the key), and checks its type; gap.
+Gives id, n, number and sender (the key), sent and gap.
 ]]
 local id, n = arg(), arg()
 local number = tonumber(n)
 local sender = prefix .. 'sender:' .. id
 
-do
-  local bad = mistyped(sender, 'hash')
-  if bad then return bad end
+-- sent reads fields of the record; where it is something else the second result is the answer to give.
+local function sent(...)
+  local fields = redis.pcall('HMGET', sender, ...)
+  if fields.err then return nil, mistyped(sender, 'hash') or fields end
+  return fields
 end
 
 -- gap tells, as 1 or 0, whether numbers of this kind are missing between the last one that was

@@ -35,8 +35,9 @@ do
   if bad then return bad end
 end
 
-local kind, last, suspect, answer_codes, answer_trimmed, follow = unpack(redis.call('HMGET', sender,
-  'kind', 'settle', 'suspect', 'settle_codes', 'settle_trimmed', 'follow'))
+local fields, bad = sent('kind', 'settle', 'suspect', 'settle_codes', 'settle_trimmed', 'follow')
+if bad then return bad end
+local kind, last, suspect, answer_codes, answer_trimmed, follow = unpack(fields)
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
@@ -248,7 +249,7 @@ if left == 0 then
   redis.call('LTRIM', processing, 0, -(#gone + 1))
 else
   for _, job_id in ipairs(gone) do
-    redis.call('LREM', processing, -1, job_id)
+    redis.call('LREM', processing, '-1', job_id)
   end
 end
 
@@ -256,7 +257,7 @@ if cleared then redis.call('HDEL', sender, 'suspect') end
 local trimmed = trim_dead(max_dead)
 if retained + kept > 0 then trim_completed(max_completed) end
 local answer = table.concat(codes)
-redis.call('HSET', sender, 'settle', n, 'settle_codes', answer, 'settle_trimmed', trimmed)
+redis.call('HSET', sender, 'settle', n, 'settle_codes', answer, 'settle_trimmed', string.format('%d', trimmed))
 count('completed', done)
 count('retried', retried)
 count('snoozed', snoozed)

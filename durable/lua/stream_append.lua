@@ -24,8 +24,9 @@ local max_backlog, jobs = tonumber(arg()), tonumber(arg())
 local words = 10 -- of one job
 local stopped = paused('intake') and 1 or 0
 
-local kind, last, answer_taken, answer_refused = unpack(redis.call('HMGET', sender,
-  'kind', 'append', 'append_taken', 'append_refused'))
+local fields, bad = sent('kind', 'append', 'append_taken', 'append_refused')
+if bad then return bad end
+local kind, last, answer_taken, answer_refused = unpack(fields)
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end

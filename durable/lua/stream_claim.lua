@@ -39,8 +39,9 @@ local most_held = 9999 -- claims of one consumer that are looked at; far more th
 local lease_end = tonumber(redis.call('ZSCORE', consumers, id) or 0)
 if lease_end == 0 then return {'FENCED'} end
 if lease_end <= now then return {'EXPIRED'} end
-local kind, last, last_status, suspect, follow = unpack(redis.call('HMGET', sender,
-  'kind', 'claim', 'claim_status', 'suspect', 'follow'))
+local fields, bad = sent('kind', 'claim', 'claim_status', 'suspect', 'follow')
+if bad then return bad end
+local kind, last, last_status, suspect, follow = unpack(fields)
 told_by = follow
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0

@@ -7,8 +7,9 @@ Called by producer.Close.
 ]]
 --#include stream_base
 --#include list_sender
-local kind, last, taken, refused = unpack(redis.call('HMGET', sender,
-  'kind', 'append', 'append_taken', 'append_refused'))
+local fields, bad = sent('kind', 'append', 'append_taken', 'append_refused')
+if bad then return bad end
+local kind, last, taken, refused = unpack(fields)
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end

@@ -24,8 +24,9 @@ record goes first where a job ends, and the entry after it (stream_retain); ever
 --#include stream_retain
 local max_dead, max_completed, outcomes = tonumber(arg()), tonumber(arg()), tonumber(arg())
 
-local kind, last, suspect, answer_codes, answer_trimmed, follow = unpack(redis.call('HMGET', sender,
-  'kind', 'settle', 'suspect', 'settle_codes', 'settle_trimmed', 'follow'))
+local fields, bad = sent('kind', 'settle', 'suspect', 'settle_codes', 'settle_trimmed', 'follow')
+if bad then return bad end
+local kind, last, suspect, answer_codes, answer_trimmed, follow = unpack(fields)
 if not kind then return {'UNKNOWN'} end
 last = whole(last) or 0
 if number < last then return {'OLD'} end
