@@ -35,8 +35,8 @@ type Registry struct {
 	// are too many, or no place is left, all of them become old.
 	young  map[string]*Promise
 	old    map[string]weak.Pointer[Promise]
-	ended  map[string]*Promise   // what was forgotten since Keep; nil: it is not kept
-	passed map[*Promise]struct{} // in whose place another one is, and whose end a worker of this process is about to tell
+	ended  map[string]*Promise // what was forgotten since Keep; nil: it is not kept
+	passed map[*Promise]string // and its ID; in whose place another one is, and whose end a worker of this process is about to tell
 	// swept is a pointer to nothing that is held. It is nil again after the next garbage
 	// collection: before that, another sweep would find nothing more that has died.
 	swept weak.Pointer[sentinel]
@@ -53,7 +53,7 @@ func NewRegistry(most int) *Registry {
 		young: make(map[string]*Promise),
 		old:   make(map[string]weak.Pointer[Promise]),
 
-		passed: make(map[*Promise]struct{}),
+		passed: make(map[*Promise]string),
 	}
 }
 
@@ -87,7 +87,7 @@ func (r *Registry) put(p *Promise) (superseded *Promise, room bool) {
 		p.reach(older.ticket.State())
 		older.join(p, r.max)
 	case older.Claimed(): // its job has ended, or the ID were not free
-		r.passed[older] = struct{}{}
+		r.passed[older] = id
 	default:
 		superseded = older
 	}
@@ -229,8 +229,8 @@ func (r *Registry) Find(id string) *Promise {
 func (r *Registry) Passed(id string, life uint64) *Promise {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for p := range r.passed {
-		if _, its := p.Origin(); p.ticket.id == id && its == life {
+	for p, is := range r.passed {
+		if _, its := p.Origin(); is == id && its == life {
 			return p
 		}
 	}

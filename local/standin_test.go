@@ -150,4 +150,23 @@ func TestClaimIsOfOneLife(t *testing.T) {
 			t.Error(got)
 		}
 	})
+	t.Run("and goes on where the ID is used again", func(t *testing.T) {
+		t.Parallel()
+		for _, standsIn := range []bool{false, true} {
+			r, first, next := local.NewRegistry(9), of(1), of(2)
+			if standsIn {
+				r.Join("a", promise("b"))
+				first = r.Find("a")
+			} else {
+				r.Watch(first)
+			}
+			r.Claim("a", 1, nil)
+			if superseded := r.Watch(next); superseded != nil || r.Find("a") != next || r.Passed("a", 1) != first || r.Passed("a", 2) != nil {
+				t.Errorf("stands in: %v: %p is superseded, %p passed", standsIn, superseded, r.Passed("a", 1))
+			}
+			if _, superseded := r.Unclaim(first); !superseded || first.Ticket().State().Ended() || r.Passed("a", 1) != nil {
+				t.Errorf("stands in: %v: the claim was given up, and it is %v", standsIn, first.Ticket().State())
+			}
+		}
+	})
 }
