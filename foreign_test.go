@@ -15,6 +15,7 @@ import (
 	"github.com/seed-9dec4fca/weir/bridge"
 	"github.com/seed-9dec4fca/weir/durable"
 	"github.com/seed-9dec4fca/weir/internal/redistest"
+	"github.com/seed-9dec4fca/weir/local"
 	"github.com/seed-9dec4fca/weir/policy"
 )
 
@@ -91,6 +92,47 @@ func TestForeignProducerIsProcessedLikeAnyOther(t *testing.T) {
 				t.Errorf("HMGET said %q", out)
 			}
 		})
+	}
+}
+
+// A duplicate of a job that was enqueued by hand shared the end of an earlier job with the ID, whose ticket this process still had.
+func TestDuplicateOfAForeignJob(t *testing.T) {
+	t.Parallel()
+	rdb, name := redistest.Client(t), redistest.Name(t)
+	q, other := open(t, rdb, name, nil, nil), open(t, rdb, name, nil, nil)
+	kind := plain(q, "k")
+	if err := plain(other, "k").Handle(func(context.Context, *bridge.Delivery[string]) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	submit := func() *bridge.Ticket {
+		ticket, err := kind.SubmitJob(patient(t), bridge.Job[string]{ID: "a"}, policy.Reject())
+		if err == nil {
+			err = ticket.WaitEnqueued(patient(t))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ticket
+	}
+	first := submit()
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- other.Run(ctx, nil) }()
+	eventually(t, "it is done elsewhere", func() bool { return other.Counters().Completed == 1 })
+	stop()
+	if err := <-ran; err != nil {
+		t.Fatal(err)
+	}
+	push(t, rdb, "{"+name+"}:", "a", "payload", "by hand", "kind", "k")
+	second := submit()
+	if second.Duplicate() != "a" {
+		t.Fatalf("a duplicate of %q", second.Duplicate())
+	}
+	if err := first.Wait(patient(t)); err != nil {
+		t.Error("the first:", err)
+	}
+	if s := second.State(); s != local.Enqueued {
+		t.Errorf("the duplicate of what waits is %v: %v", s, second.Err())
 	}
 }
 

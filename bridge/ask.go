@@ -279,7 +279,7 @@ func (f *following) join(ctx context.Context, ids []string, take func(durable.Re
 		case p == nil || r.State == "":
 		case lives[i] == 0:
 			f.identify(p, r)
-		case lives[i] != f.life(r.Life): // that one is over, and how may have been noted
+		case lives[i] != f.life(r.Life) && f.q.watched.Find(ids[i]) == p: // that one is over, and how may have been noted
 			f.q.watched.Forget(ids[i], p)
 			f.miss(p, ids[i])
 			f.read()

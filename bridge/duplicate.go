@@ -33,7 +33,7 @@ func (s *shipper) refused(j *job, r durable.Refusal) {
 	case p == nil || !follows(p.Ticket().State()):
 		q.watched.Join(first, &j.Promise) // before the store is asked: whatever happens after its answer must find the ticket
 		s.unclear = append(s.unclear, j)
-	case q.following.engine != nil && !q.following.has(p): // it may have ended, and another job have the ID
+	case q.following.engine != nil && !q.following.has(p, first): // it may have ended, and another job have the ID
 		s.perhaps[j] = p
 		s.unclear = append(s.unclear, j)
 	default:
@@ -51,7 +51,7 @@ func (s *shipper) join(j *job, first durable.Record) bool {
 		return true
 	}
 	delete(s.perhaps, j)
-	if first.Life == "" || p.IsOf(q.following.life(first.Life)) {
+	if first.State == "" || p.IsOf(q.following.life(first.Life)) {
 		q.watched.Share(p, &j.Promise)
 		return true
 	}
@@ -117,7 +117,7 @@ func (s *shipper) resolved(j *job, first durable.Record, followed bool) {
 	}
 	q.count(EventDuplicate)
 	if p := q.watched.Find(id); p != nil { // j shares what becomes of it
-		if first.Life == "" || p.IsOf(q.following.life(first.Life)) {
+		if first.Life == "" && !followed || p.IsOf(q.following.life(first.Life)) {
 			q.bring(p, id, first)
 		}
 		if !followed && !p.Claimed() && !q.following.holds(id, 0, false) {

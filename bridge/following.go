@@ -183,7 +183,7 @@ func (f *following) cover(ctx context.Context, limit time.Duration) uint32 {
 }
 
 // takeSoon takes turn, if whoever has it is done with it soon. Where that was not so it is not waited for again for a while.
-func (f *following) takeSoon(ctx context.Context) bool {
+func (f *following) takeSoon(limited context.Context) bool {
 	select {
 	case f.turn <- struct{}{}:
 		return true
@@ -192,13 +192,15 @@ func (f *following) takeSoon(ctx context.Context) bool {
 			return false
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, coverWithin)
+	ctx, cancel := context.WithTimeout(limited, coverWithin)
 	defer cancel()
 	select {
 	case f.turn <- struct{}{}:
 		return true
 	case <-ctx.Done():
-		f.hasty = f.q.now() + hastyFor
+		if limited.Err() == nil {
+			f.hasty = f.q.now() + hastyFor
+		}
 		return false
 	}
 }

@@ -132,19 +132,21 @@ func (f *following) mayTell(p *local.Promise, id string, end local.State) bool {
 	return p.Claimed() || end != local.Completed && f.holds(id, life, true)
 }
 
-// has tells whether a consumer of this process has the job of p for certain: none that has lost its lease can be the one.
-func (f *following) has(p *local.Promise) bool {
+// has tells whether a consumer of this process has the job of p, with that ID, for certain: none whose run has ended, as the store may
+// know of that, nor one whose lease is lost.
+func (f *following) has(p *local.Promise, id string) bool {
 	if !p.Claimed() || p.Ticket().State().Ended() {
 		return false
 	}
+	_, life := p.Origin()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.sessions {
-		if !s.alive() {
+		if s.holds(id, life, s.alive()) {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(f.left, func(s *session) bool { return s.heldCount() > 0 })
+	return !slices.ContainsFunc(f.left, func(s *session) bool { return s.holds(id, life, false) })
 }
 
 // holds tells whether a consumer of this process has the job with that ID and of that life; 0: of any. ended: whether it has one whose

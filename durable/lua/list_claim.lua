@@ -43,11 +43,11 @@ do
   if bad then return bad end
 end
 
+local fields, bad = sent('kind', 'claim', 'claim_status', 'claim_fence', 'suspect', 'follow')
+if bad then return bad end
 local lease_end = tonumber(redis.call('ZSCORE', consumers, id) or 0)
 if lease_end == 0 then return {'FENCED'} end
 if lease_end <= now then return {'EXPIRED'} end
-local fields, bad = sent('kind', 'claim', 'claim_status', 'claim_fence', 'suspect', 'follow')
-if bad then return bad end
 local kind, last, last_status, last_fence, suspect, follow = unpack(fields)
 told_by = follow
 if not kind then return {'UNKNOWN'} end

@@ -36,11 +36,11 @@ local promotions = 256 -- due jobs that one claim adds to the stream
 local step = 128 -- entries read at once
 local most_held = 9999 -- claims of one consumer that are looked at; far more than it ever has
 
+local fields, bad = sent('kind', 'claim', 'claim_status', 'suspect', 'follow')
+if bad then return bad end
 local lease_end = tonumber(redis.call('ZSCORE', consumers, id) or 0)
 if lease_end == 0 then return {'FENCED'} end
 if lease_end <= now then return {'EXPIRED'} end
-local fields, bad = sent('kind', 'claim', 'claim_status', 'suspect', 'follow')
-if bad then return bad end
 local kind, last, last_status, suspect, follow = unpack(fields)
 told_by = follow
 if not kind then return {'UNKNOWN'} end
