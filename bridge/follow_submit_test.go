@@ -331,13 +331,7 @@ func TestClaimOfAnotherLife(t *testing.T) {
 func TestFollowWhileAnEarlierJobIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		memory := durable.NewMemory(nil)
-		b, other := setupOn(t, memory, nil), setupOn(t, memory, nil)
-		goOn := make(chan struct{})
-		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { <-goOn; return nil })
-		b.run(t, nil)
-		first := submitJob(t, kind, bridge.Job[int]{ID: "a"})
-		<-first.Started()
+		b, other, kind, first, goOn := setupRunning(t, false)
 		b.gate.Hold(durabletest.OpAppend)
 		submitJob(t, kind, bridge.Job[int]{ID: "b"})
 		if err := b.gate.Held(t.Context(), durabletest.OpAppend); err != nil {

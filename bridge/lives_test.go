@@ -70,16 +70,23 @@ func TestAllIsToldBeforeTheAppendIsAnswered(t *testing.T) {
 	})
 }
 
+// setupArranged is setup for a process that runs jobs, and has all arranged that is to be for its tickets.
+func setupArranged(t *testing.T) (*bench, *bridge.Kind[int]) {
+	t.Helper()
+	b := setup(t, nil)
+	kind := b.handle(t, "count", nop)
+	b.run(t, nil)
+	if err := submit(t, kind, 0).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b, kind
+}
+
 // Who looked at a ticket only after the process had given up on telling the store learned of its end an hour later.
 func TestALookAfterTheOutcomeWasGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, nil)
-		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
-		b.run(t, nil)
-		if err := submit(t, kind, 0).Wait(t.Context()); err != nil { // all is arranged
-			t.Fatal(err)
-		}
+		b, kind := setupArranged(t)
 		b.outage.begin(durabletest.Fault{Action: durabletest.Lose}, durabletest.OpSettle)
 		ticket := submitJob(t, kind, bridge.Job[int]{ID: "a", Retention: time.Hour})
 		time.Sleep(time.Second)
@@ -99,12 +106,7 @@ func TestALookAfterTheOutcomeWasGivenUp(t *testing.T) {
 func TestWhatBecomesOfAJobWhoseOutcomeWasGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, nil)
-		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { return nil })
-		b.run(t, nil)
-		if err := submit(t, kind, 0).Wait(t.Context()); err != nil { // all is arranged
-			t.Fatal(err)
-		}
+		b, kind := setupArranged(t)
 		b.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpSettle)
 		b.gate.Hold(durabletest.OpLeave)
 		ticket := submitJob(t, kind, bridge.Job[int]{ID: "a"})
@@ -211,12 +213,7 @@ func TestADuplicateIsOfTheJobThatHasTheID(t *testing.T) {
 func TestWhatBecomesOfAJobWhoseOutcomeWasGivenUpWhileTheFollowerIsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, nil)
-		kind := b.handle(t, "count", nop)
-		b.run(t, nil)
-		if err := submit(t, kind, 0).Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		b, kind := setupArranged(t)
 		b.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpSettle, durabletest.OpFollowAwait)
 		b.gate.Hold(durabletest.OpLeave)
 		ticket := submitJob(t, kind, bridge.Job[int]{ID: "a"})

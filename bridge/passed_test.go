@@ -12,23 +12,36 @@ import (
 	"github.com/seed-9dec4fca/weir/local"
 )
 
-// setupHung has b run a job whose handler ignores that the lease was lost, and other complete it. b has read nothing of that yet.
-func setupHung(t *testing.T, look bool) (b, other *bench, kind *bridge.Kind[int], first *bridge.Ticket, goOn chan struct{}) {
+// setupRunning has b run a job "a" until goOn closes; other is another process, which has a handler too.
+func setupRunning(t *testing.T, follows bool) (b, other *bench, kind *bridge.Kind[int], first *bridge.Ticket, goOn chan struct{}) {
 	t.Helper()
 	memory := durable.NewMemory(nil)
 	b, other = setupOn(t, memory, nil), setupOn(t, memory, nil)
 	goOn = make(chan struct{})
 	kind = b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { <-goOn; return nil })
-	other.handle(t, "count", nop)
-	b.run(t, nil)
-	first = submitJob(t, kind, bridge.Job[int]{ID: "a"})
-	if look {
-		first.Done()
+	theirs := other.handle(t, "count", nop)
+	if follows {
+		if err := submitJob(t, theirs, bridge.Job[int]{ID: "a"}).WaitEnqueued(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if first, err = b.q.Follow(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		first = submitJob(t, kind, bridge.Job[int]{ID: "a"})
 	}
+	b.run(t, nil)
 	time.Sleep(time.Second)
 	if first.State() != local.Processing {
 		t.Fatal(first.State())
 	}
+	return b, other, kind, first, goOn
+}
+
+// loseTo has b lose its lease without noticing what becomes of its job, which other completes.
+func (b *bench) loseTo(t *testing.T, other *bench) {
+	t.Helper()
 	b.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpRenew, durabletest.OpFollowAwait, durabletest.OpOpenConsumer)
 	time.Sleep(2 * time.Minute)
 	other.run(t, nil)
@@ -37,81 +50,30 @@ func setupHung(t *testing.T, look bool) (b, other *bench, kind *bridge.Kind[int]
 	}
 	other.stop()
 	<-other.ran
-	return b, other, kind, first, goOn
 }
 
 // What was noted of a job was dropped where a worker of this process had lost its lease, and another job had got the ID.
 func TestIDUsedAgainWhileALostWorkerHasIt(t *testing.T) {
 	t.Parallel()
-	for name, hangs := range map[string]bool{"its handler hangs": true, "its handler returns": false} {
+	for name, is := range map[string]struct{ hangs, follows bool }{
+		"its handler hangs":                       {hangs: true},
+		"its handler returns":                     {},
+		"its handler hangs, of one who follows":   {hangs: true, follows: true},
+		"its handler returns, of one who follows": {follows: true},
+	} {
 		bubble(t, name, func(t *testing.T) {
-			b, _, kind, first, goOn := setupHung(t, true)
-			defer func() {
-				if hangs {
-					close(goOn)
-				}
-			}()
-			second := submitJob(t, kind, bridge.Job[int]{ID: "a", Delay: 1000 * time.Hour})
-			if err := second.WaitEnqueued(t.Context()); err != nil || second.Duplicate() != "" {
-				t.Fatal(err, second.Duplicate())
-			}
-			b.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpOpenConsumer)
-			time.Sleep(time.Minute)
-			if !hangs {
-				close(goOn)
-			}
-			time.Sleep(3 * time.Hour)
-			if s := first.State(); s != local.Completed {
-				t.Errorf("%v, %v", s, first.Err())
-			}
-		})
-	}
-}
-
-// The same of a ticket of somebody who has followed the ID.
-func TestFollowedIDUsedAgainWhileALostWorkerHasIt(t *testing.T) {
-	t.Parallel()
-	for name, hangs := range map[string]bool{"its handler hangs": true, "its handler returns": false} {
-		bubble(t, name, func(t *testing.T) {
-			memory := durable.NewMemory(nil)
-			b, other := setupOn(t, memory, nil), setupOn(t, memory, nil)
-			goOn := make(chan struct{})
-			kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { <-goOn; return nil })
-			defer func() {
-				if hangs {
-					close(goOn)
-				}
-			}()
-			theirs := other.handle(t, "count", nop)
-			submitJob(t, theirs, bridge.Job[int]{ID: "a"})
-			if err := other.q.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			first, err := b.q.Follow(t.Context(), "a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			b, other, kind, first, goOn := setupRunning(t, is.follows)
 			first.Done()
-			b.run(t, nil)
-			time.Sleep(time.Second)
-			if first.State() != local.Processing {
-				t.Fatal(first.State())
-			}
-			b.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpRenew, durabletest.OpFollowAwait, durabletest.OpOpenConsumer)
-			time.Sleep(2 * time.Minute)
-			other.run(t, nil)
-			for other.q.Counters().Completed == 0 {
-				time.Sleep(time.Second)
-			}
-			other.stop()
-			<-other.ran
+			b.loseTo(t, other)
 			second := submitJob(t, kind, bridge.Job[int]{ID: "a", Delay: 1000 * time.Hour})
 			if err := second.WaitEnqueued(t.Context()); err != nil || second.Duplicate() != "" {
 				t.Fatal(err, second.Duplicate())
 			}
 			b.outage.begin(durabletest.Fault{Action: durabletest.Refuse}, durabletest.OpOpenConsumer)
 			time.Sleep(time.Minute)
-			if !hangs {
+			if is.hangs {
+				defer close(goOn)
+			} else {
 				close(goOn)
 			}
 			time.Sleep(3 * time.Hour)
@@ -126,13 +88,7 @@ func TestFollowedIDUsedAgainWhileALostWorkerHasIt(t *testing.T) {
 func TestDuplicateOfAnIDThatEndedHere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		memory := durable.NewMemory(nil)
-		b, other := setupOn(t, memory, nil), setupOn(t, memory, nil)
-		goOn := make(chan struct{})
-		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { <-goOn; return nil })
-		b.run(t, nil)
-		first := submitJob(t, kind, bridge.Job[int]{ID: "a"})
-		<-first.Started()
+		b, other, kind, first, goOn := setupRunning(t, false)
 		b.gate.Hold(durabletest.OpAppend)
 		third := submitJob(t, kind, bridge.Job[int]{ID: "a"})
 		if err := b.gate.Held(t.Context(), durabletest.OpAppend); err != nil {
@@ -158,7 +114,8 @@ func TestDuplicateOfAnIDThatEndedHere(t *testing.T) {
 func TestDuplicateOfAnIDThatALostWorkerHas(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, other, kind, first, goOn := setupHung(t, false)
+		b, other, kind, first, goOn := setupRunning(t, false)
+		b.loseTo(t, other)
 		elsewhere := submitJob(t, bridge.NewKind[int](other.q, "count", nil), bridge.Job[int]{ID: "a"})
 		if err := elsewhere.WaitEnqueued(t.Context()); err != nil {
 			t.Fatal(err)
@@ -179,13 +136,7 @@ func TestDuplicateOfAnIDThatALostWorkerHas(t *testing.T) {
 func TestDuplicateOfAnIDThatIsBeingSettled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		memory := durable.NewMemory(nil)
-		b, other := setupOn(t, memory, nil), setupOn(t, memory, nil)
-		goOn := make(chan struct{})
-		kind := b.handle(t, "count", func(context.Context, *bridge.Delivery[int]) error { <-goOn; return nil })
-		b.run(t, nil)
-		first := submitJob(t, kind, bridge.Job[int]{ID: "a"})
-		<-first.Started()
+		b, other, kind, first, goOn := setupRunning(t, false)
 		b.outage.begin(durabletest.Fault{Action: durabletest.Lose}, durabletest.OpSettle)
 		close(goOn)
 		time.Sleep(time.Second)
